@@ -12791,6 +12791,7 @@ struct block_range {
   std::int64_t last = 0;
 
   [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
+  [[nodiscard]] bool contains(std::int64_t block) const noexcept { return first <= block && block < last; }
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
 };
 
@@ -13022,90 +13023,6 @@ class scoped_operation {
 }}}  // namespace causeway::CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_SCOPED_OPERATION_HPP
-
-// ---- causeway/collective/options.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
-#define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
-
-// What all collectives share: how long they may take, how they cut data, where they keep working memory.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// How a sum travels. `n` peers, `size` bytes of f32 each.
-enum class algorithm : std::uint8_t {
-  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
-              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
-  one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
-  butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
-  ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
-};
-
-/// Memory that collectives reuse. Give the same one to every call of a thread and they allocate nothing after the largest
-/// call was seen. Not for two threads at once.
-class collective_workspace {
- public:
-  /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
-
-  [[nodiscard]] std::vector<net::scoped_operation>& operations() noexcept { return operations_; }
-  [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
-  [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
-  [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
-  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
-
- private:
-  aligned_buffer<std::byte> memory_;
-  std::vector<net::scoped_operation> operations_;
-  std::vector<std::size_t> sizes_;
-  std::vector<const float*> parts_;
-  thread_pool alone_{1};
-};
-
-struct collective_options {
-  time_point deadline = no_deadline;                    ///< on the transport's clock, for the whole call
-  algorithm how = algorithm::automatic;                 ///< must be the same on all peers, as must the next three
-  std::size_t chunk_bytes = std::size_t{256} << 10U;    ///< f32 bytes that are sent, summed and passed on as one piece
-  std::size_t one_shot_bytes = std::size_t{64} << 10U;  ///< of a peer; and at most 16 times as many of all together
-  std::uint32_t window = 4;                             ///< chunks under way at a time in each of the two phases
-  thread_pool* pool = nullptr;                          ///< for sums and codecs; none: the caller's thread
-  collective_workspace* workspace = nullptr;            ///< none: allocated for this call
-  /// Look at finished sums of f32 that arrive, too: for peers that do not rely on each other's own check. Costs 6 % of an
-  /// all-reduce over loopback.
-  bool checks_results = false;
-};
-
-/// The same, for links of `streams` TCP connections each. Several streams are what a lossy line without BBR gets; each then
-/// carries one chunk at a time and slowly, so there must be chunks for all of them: 16 MiB over 100 Mbit/s with 50 ms and
-/// 1 % loss took 4.7 s instead of 9.5 s. All peers must give the same number.
-constexpr collective_options tuned_for_streams(collective_options o, std::size_t streams) noexcept {
-  if (streams <= 1) return o;
-  o.chunk_bytes = std::size_t{128} << 10U;
-  o.window = 16;
-  return o;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
-
-// ---- causeway/collective/impl/options.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-
-// Bodies of collective/options.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
-  if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
-  return memory_.data();
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-#endif
 
 // ---- causeway/collective/flight.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
@@ -13339,7 +13256,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
 }
 
 CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
-  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  const auto has = [&](const nn::block_range& r) { return r.contains(block); };
   return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
 }
 
@@ -14566,7 +14483,7 @@ CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) co
 CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
   std::size_t place = 0;
   for (const nn::block_range& r : holds) {
-    if (r.first <= block && block < r.last) {
+    if (r.contains(block)) {
       place += static_cast<std::size_t>(block - r.first);
       return place < squares.size() ? squares[place] : 0;
     }
@@ -15184,6 +15101,8 @@ class run_group {
   [[nodiscard]] virtual bool run_ends() const { return false; }
   /// Whether a peer's part of the model may change, with what the policy keeps for it (parallel::exchange_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
+  /// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
+  [[nodiscard]] bool is_swarm() const { return exchanges_at_once() && !moves_blocks(); }
   /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
   [[nodiscard]] virtual bool rows_by_block() const { return false; }
 
@@ -15637,6 +15556,90 @@ template <class Trainer, Archiver A>
 }}  // namespace causeway::CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_CHECKPOINT_HPP
+
+// ---- causeway/collective/options.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+#define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// What all collectives share: how long they may take, how they cut data, where they keep working memory.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// How a sum travels. `n` peers, `size` bytes of f32 each.
+enum class algorithm : std::uint8_t {
+  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
+              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
+  one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
+  butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
+  ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
+};
+
+/// Memory that collectives reuse. Give the same one to every call of a thread and they allocate nothing after the largest
+/// call was seen. Not for two threads at once.
+class collective_workspace {
+ public:
+  /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
+  CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
+
+  [[nodiscard]] std::vector<net::scoped_operation>& operations() noexcept { return operations_; }
+  [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
+  [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
+  [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
+
+ private:
+  aligned_buffer<std::byte> memory_;
+  std::vector<net::scoped_operation> operations_;
+  std::vector<std::size_t> sizes_;
+  std::vector<const float*> parts_;
+  thread_pool alone_{1};
+};
+
+struct collective_options {
+  time_point deadline = no_deadline;                    ///< on the transport's clock, for the whole call
+  algorithm how = algorithm::automatic;                 ///< must be the same on all peers, as must the next three
+  std::size_t chunk_bytes = std::size_t{256} << 10U;    ///< f32 bytes that are sent, summed and passed on as one piece
+  std::size_t one_shot_bytes = std::size_t{64} << 10U;  ///< of a peer; and at most 16 times as many of all together
+  std::uint32_t window = 4;                             ///< chunks under way at a time in each of the two phases
+  thread_pool* pool = nullptr;                          ///< for sums and codecs; none: the caller's thread
+  collective_workspace* workspace = nullptr;            ///< none: allocated for this call
+  /// Look at finished sums of f32 that arrive, too: for peers that do not rely on each other's own check. Costs 6 % of an
+  /// all-reduce over loopback.
+  bool checks_results = false;
+};
+
+/// The same, for links of `streams` TCP connections each. Several streams are what a lossy line without BBR gets; each then
+/// carries one chunk at a time and slowly, so there must be chunks for all of them: 16 MiB over 100 Mbit/s with 50 ms and
+/// 1 % loss took 4.7 s instead of 9.5 s. All peers must give the same number.
+constexpr collective_options tuned_for_streams(collective_options o, std::size_t streams) noexcept {
+  if (streams <= 1) return o;
+  o.chunk_bytes = std::size_t{128} << 10U;
+  o.window = 16;
+  return o;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// ---- causeway/collective/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+
+// Bodies of collective/options.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
+  if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+  return memory_.data();
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#endif
 
 // ---- causeway/collective/gather.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
@@ -16126,9 +16129,7 @@ O anew(const O& optimizer) {
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
-inline constexpr bool is_linear = requires {
-  requires O::linear;
-};
+inline constexpr bool is_linear = (requires { requires O::linear; });
 
 /// Whether `O` fills step_options::update_sum.
 template <class O>
@@ -19523,6 +19524,7 @@ gemm_args<In, Out> checked(gemm_args<In, Out> args) {
 #endif  // CAUSEWAY_KERNELS_GEMM_HPP
 
 // ---- causeway/kernels/packed_gemm_blocking.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 
@@ -19548,6 +19550,15 @@ struct tile_defaults {
   static void open() noexcept {}               ///< before a thread's first product
   static void close() noexcept {}              ///< after its last
 };
+
+/// What `of` gives for each height of a panel, from 1 to Rows.
+template <int Rows>
+consteval auto by_height(auto of) {
+  const auto all = [of]<int... I>(std::integer_sequence<int, I...>) {
+    return std::array{of(std::integral_constant<int, I + 1>{})...};
+  };
+  return all(std::make_integer_sequence<int, Rows>{});
+}
 
 /// `limit` or less, so that `count` falls into equal parts that are multiples of `unit`.
 constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::int64_t unit) noexcept {
@@ -19650,6 +19661,7 @@ operand<In> right_operand(const gemm_args<In, Out>& args) noexcept {
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
+#endif
 
 // ---- causeway/kernels/packed_gemm_avx512.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -19813,11 +19825,7 @@ struct avx512_tile : avx512_tile_base {
 
   static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
                        bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
   }
 
@@ -20009,22 +20017,14 @@ struct avx512_bf16_tile : avx512_tile_base {
 
   static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
                        bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
   }
 
   /// The frequent finish of a whole strip without a detour: a b, earlier sums and bias, if any, rounded to bf16.
   static void multiply_and_round(int height, std::int64_t steps, const packed* a, const packed* b,
                                  const finish_args<bf16>& to) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, const finish_args<bf16>&);
-      return std::array<function, rows>{&round_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &round_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, to);
   }
 
@@ -22159,11 +22159,7 @@ struct avx2_tile : tile_defaults {
 
   static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
                        bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
   }
 
@@ -23441,289 +23437,6 @@ CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
 #endif  // CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 #endif
 
-// ---- causeway/kernels/openmp_guard.hpp ----
-#ifndef CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-#define CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-
-// Keeps the OpenMP threads of a library that we call asleep: OpenMP asks each calling thread how many threads it may use,
-// so each thread of ours says one. Does nothing where no OpenMP is loaded.
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <dlfcn.h>
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// The function of that name in what this program has loaded, or null. `F` is a function pointer type.
-template <class F>
-F loaded_function(const char* name) noexcept {
-#if defined(__unix__) || defined(__APPLE__)
-  return reinterpret_cast<F>(dlsym(RTLD_DEFAULT, name));
-#else
-  static_cast<void>(name);
-  return nullptr;
-#endif
-}
-
-/// Makes OpenMP use one thread for what this thread calls, until the end of the scope. Looked up at run time: a program
-/// that links oneDNN need not link OpenMP itself.
-class one_openmp_thread {
- public:
-  one_openmp_thread() noexcept : before_{functions().get != nullptr ? functions().get() : 1} { set(1); }
-  one_openmp_thread(const one_openmp_thread&) = delete;
-  one_openmp_thread& operator=(const one_openmp_thread&) = delete;
-  ~one_openmp_thread() { set(before_); }
-
- private:
-  struct api {
-    int (*get)();
-    void (*set)(int);
-  };
-  static const api& functions() noexcept {
-    static const api found{loaded_function<int (*)()>("omp_get_max_threads"),
-                           loaded_function<void (*)(int)>("omp_set_num_threads")};
-    return found;
-  }
-  static void set(int threads) noexcept {
-    if (functions().set != nullptr) functions().set(threads);
-  }
-
-  int before_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-
-// ---- causeway/kernels/onednn_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-#define CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-
-// Matrix products by oneDNN, which compiles a kernel for each shape; kernels are kept. Empty unless causeway::onednn is
-// linked, which defines CAUSEWAY_HAS_ONEDNN. oneDNN brings a thread pool (OpenMP's), and two pools that spin share no
-// machine well: so each thread of ours runs a product of its own, for a part of C, and tells OpenMP to use one thread.
-
-#if defined(CAUSEWAY_HAS_ONEDNN)
-
-#include <oneapi/dnnl/dnnl.hpp>
-
-#include <unordered_map>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-/// All that a compiled product depends on.
-struct onednn_key {
-  std::array<std::int64_t, 7> sizes;  ///< m, n, k, lda, ldb, ldc, ld_residual
-  bool transpose_a, transpose_b, half_in, half_out, accumulate, bias, residual, gelu;
-  unsigned thread;  ///< each thread has memory objects of its own
-  friend auto operator<=>(const onednn_key&, const onednn_key&) = default;
-};
-
-/// A compiled product and the memory objects that it reads and writes through.
-struct onednn_product {
-  dnnl::matmul primitive;
-  std::unordered_map<int, dnnl::memory> arguments;
-  std::size_t scratch_bytes = 0;
-};
-
-template <class T>
-inline constexpr auto onednn_type = std::is_same_v<T, bf16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
-
-inline dnnl::memory::desc onednn_matrix(std::int64_t rows, std::int64_t columns, std::int64_t ld, bool transposed,
-                                        dnnl::memory::data_type type) {
-  return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
-}
-
-// What oneDNN 2 and 3 say differently. `bias` is null where there is none.
-inline void append_gelu(dnnl::post_ops& after) {
-#if DNNL_VERSION_MAJOR >= 3
-  after.append_eltwise(dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
-#else
-  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
-#endif
-}
-inline dnnl::matmul::primitive_desc onednn_plan(const dnnl::engine& engine, const dnnl::memory::desc& a,
-                                                const dnnl::memory::desc& b, const dnnl::memory::desc* bias,
-                                                const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
-#if DNNL_VERSION_MAJOR >= 3
-  return bias != nullptr ? dnnl::matmul::primitive_desc{engine, a, b, *bias, c, attributes}
-                         : dnnl::matmul::primitive_desc{engine, a, b, c, attributes};
-#else
-  const dnnl::matmul::desc what = bias != nullptr ? dnnl::matmul::desc{a, b, *bias, c} : dnnl::matmul::desc{a, b, c};
-  return {what, attributes, engine};
-#endif
-}
-
-}  // namespace detail
-
-/// oneDNN's product. One calling thread at a time. Throws dnnl::error where oneDNN cannot allocate. Without AVX-512, where
-/// oneDNN has no bf16 product, and for k = 0, packed_gemm does the work.
-class onednn_gemm {
- public:
-  static constexpr std::string_view name = "onednn";
-
-  template <class In, class Out>
-  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
-    gemm_args<In, Out> args = detail::checked(arguments);
-    if (args.m == 0 || args.n == 0) return;
-    // oneDNN has no second output, so a product whose pre-activation is kept is ours.
-    if (args.k == 0 || args.pre_activation != nullptr || (std::is_same_v<In, bf16> && !half_)) {
-      return fallback_.multiply(pool, memory, args);
-    }
-    const detail::one_openmp_thread caller;
-    const unsigned threads = args.m * args.n * args.k < 200'000 ? 1 : pool.size();
-    const auto grid = detail::choose_grid(args.m, args.n, 16, threads);
-    auto frame = memory.open();
-    prepare(args, grid, frame);
-    if (grid.size() == 1) return run(0);
-    pool.run([&](unsigned index) {
-      if (index >= grid.size()) return;
-      const detail::one_openmp_thread here;
-      run(index);
-    });
-  }
-
-  [[nodiscard]] std::string describe() const {
-    const dnnl_version_t* v = dnnl::version();
-    return "onednn " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) +
-           (half_ ? " (bf16)" : "");
-  }
-
- private:
-  template <class In, class Out>
-  void prepare(const gemm_args<In, Out>& args, detail::thread_grid grid, scratch::frame& frame) {
-    current_.assign(grid.size(), nullptr);
-    for (unsigned i = 0; i < grid.size(); ++i) {
-      const index_range rows = share_of(args.m, i / grid.columns, grid.rows);
-      const index_range columns = share_of(args.n, i % grid.columns, grid.columns, 16);
-      if (rows.size() > 0 && columns.size() > 0) current_[i] = &place(part_of(args, rows, columns), i, frame);
-    }
-  }
-
-  void run(unsigned index) {
-    if (current_[index] == nullptr) return;
-    dnnl::stream& stream = streams_.at(index);
-    current_[index]->primitive.execute(stream, current_[index]->arguments);
-    stream.wait();
-  }
-
-  template <class In, class Out>
-  static gemm_args<In, Out> part_of(gemm_args<In, Out> args, index_range rows, index_range columns) noexcept {
-    args.a += rows.begin * (args.transpose_a ? 1 : args.lda);
-    args.b += columns.begin * (args.transpose_b ? args.ldb : 1);
-    args.c += rows.begin * args.ldc + columns.begin;
-    if (args.bias != nullptr) args.bias += columns.begin;
-    if (args.residual != nullptr) args.residual += rows.begin * args.ld_residual + columns.begin;
-    args.m = rows.size();
-    args.n = columns.size();
-    return args;
-  }
-
-  /// The compiled product for one thread's part, with its memory objects set to this call's pointers.
-  template <class In, class Out>
-  detail::onednn_product& place(const gemm_args<In, Out>& args, unsigned thread, scratch::frame& frame) {
-    while (streams_.size() <= thread) streams_.emplace_back(engine_);
-    const detail::onednn_key key{{args.m, args.n, args.k, args.lda, args.ldb, args.ldc, args.ld_residual},
-                                 args.transpose_a,
-                                 args.transpose_b,
-                                 std::is_same_v<In, bf16>,
-                                 std::is_same_v<Out, bf16>,
-                                 args.accumulate,
-                                 args.bias != nullptr,
-                                 args.residual != nullptr,
-                                 args.act == activation::gelu,
-                                 thread};
-    auto found = products_.find(key);
-    if (found == products_.end()) found = products_.emplace(key, compile(args)).first;
-    detail::onednn_product& p = found->second;
-    set(p, DNNL_ARG_SRC, args.a);
-    set(p, DNNL_ARG_WEIGHTS, args.b);
-    set(p, DNNL_ARG_DST, args.c);
-    if (args.bias != nullptr) set(p, DNNL_ARG_BIAS, args.bias);
-    if (args.residual != nullptr) set(p, residual_argument(args), args.residual);
-    set(p, DNNL_ARG_SCRATCHPAD, frame.take<std::byte>(std::max<std::size_t>(p.scratch_bytes, 1)));
-    return p;
-  }
-
-  static void set(detail::onednn_product& product, int argument, const void* data) {
-    product.arguments.at(argument).set_data_handle(const_cast<void*>(data));
-  }
-
-  /// The residual is added by the last post-operation, after the activation.
-  template <class In, class Out>
-  static int residual_argument(const gemm_args<In, Out>& args) noexcept {
-    const int position = args.act == activation::gelu ? 1 : 0;
-    return DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1;
-  }
-
-  template <class In, class Out>
-  detail::onednn_product compile(const gemm_args<In, Out>& args) {
-    using dnnl::memory;
-    constexpr auto f32 = memory::data_type::f32;
-    const auto a = detail::onednn_matrix(args.m, args.k, args.lda, args.transpose_a, detail::onednn_type<In>);
-    const auto b = detail::onednn_matrix(args.k, args.n, args.ldb, args.transpose_b, detail::onednn_type<In>);
-    const auto c = detail::onednn_matrix(args.m, args.n, args.ldc, false, detail::onednn_type<Out>);
-    const memory::desc bias{{1, args.n}, f32, memory::dims{args.n, 1}};
-    const auto residual = detail::onednn_matrix(args.m, args.n, args.ld_residual, false, f32);
-    dnnl::post_ops after;
-    if (args.accumulate) after.append_sum(1.0F);
-    if (args.act == activation::gelu) detail::append_gelu(after);
-    if (args.residual != nullptr) after.append_binary(dnnl::algorithm::binary_add, residual);
-    dnnl::primitive_attr attributes;
-    attributes.set_post_ops(after);
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const auto how = detail::onednn_plan(engine_, a, b, args.bias != nullptr ? &bias : nullptr, c, attributes);
-
-    detail::onednn_product product;
-    product.primitive = dnnl::matmul{how};
-    product.scratch_bytes = how.scratchpad_desc().get_size();
-    const auto add = [&](int argument, const memory::desc& d) {
-      product.arguments.emplace(argument, memory{d, engine_, DNNL_MEMORY_NONE});
-    };
-    add(DNNL_ARG_SRC, a);
-    add(DNNL_ARG_WEIGHTS, b);
-    add(DNNL_ARG_DST, c);
-    add(DNNL_ARG_SCRATCHPAD, how.scratchpad_desc());
-    if (args.bias != nullptr) add(DNNL_ARG_BIAS, bias);
-    if (args.residual != nullptr) add(residual_argument(args), residual);
-    return product;
-  }
-
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-  bool half_ = detect_simd_level() >= simd_level::avx512;
-  std::vector<dnnl::stream> streams_;
-  std::map<detail::onednn_key, detail::onednn_product> products_;
-  std::vector<detail::onednn_product*> current_;
-  packed_gemm fallback_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_HAS_ONEDNN
-
-#endif  // CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-
-// ---- causeway/kernels/default_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-#define CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
-// The matrix product that a backend uses when its user names none: oneDNN's where causeway::onednn is linked, else ours. A
-// program must be linked the same way in all its parts, for the alias is part of the types that contain it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-#if defined(CAUSEWAY_HAS_ONEDNN)
-using default_gemm = onednn_gemm;
-#else
-using default_gemm = packed_gemm;
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
 // ---- causeway/kernels/embedding.hpp ----
 #ifndef CAUSEWAY_KERNELS_EMBEDDING_HPP
 #define CAUSEWAY_KERNELS_EMBEDDING_HPP
@@ -23833,7 +23546,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 /// Threads, scratch memory and a matrix product of a processor. For one calling thread at a time. The operations are those
 /// of the headers of this folder, which say what they compute and what they cost.
-template <class GemmType = default_gemm>
+template <class GemmType = packed_gemm>
   requires Gemm<GemmType>
 class basic_cpu_backend {
  public:

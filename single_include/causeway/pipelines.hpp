@@ -4856,6 +4856,7 @@ struct block_range {
   std::int64_t last = 0;
 
   [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
+  [[nodiscard]] bool contains(std::int64_t block) const noexcept { return first <= block && block < last; }
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
 };
 
@@ -5337,8 +5338,7 @@ CAUSEWAY_DECL span_chain span_directory::route(nn::block_range blocks, const spa
 CAUSEWAY_DECL std::int64_t span_directory::first_missing(nn::block_range blocks, time_point now) const {
   for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
     const bool there = std::any_of(servers_.begin(), servers_.end(), [&](const auto& one) {
-      const nn::block_range& r = one.second.offer.blocks;
-      return one.second.banned_until <= now && r.first <= b && b < r.last;
+      return one.second.banned_until <= now && one.second.offer.blocks.contains(b);
     });
     if (!there) return b;
   }
@@ -7608,399 +7608,6 @@ template <class Backend>
 
 #endif  // CAUSEWAY_AUTOGRAD_LINEAR_HPP
 
-// ---- causeway/kernels/attention_shape.hpp ----
-#ifndef CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
-
-// How the operands of attention lie in memory, on the host and on a device alike.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// Sizes of one attention call. Token (b, t) is row b*T + t; head h starts h*head_size elements into the row; strides are
-/// elements between rows, so q, k and v may be parts of one packed [batch*T, 3C] matrix. Query head h reads key and value
-/// head h / (heads / kv_heads). `scale` (above 0) multiplies the scores, usually head_size^-1/2.
-struct attention_shape {
-  std::int64_t batch = 0;
-  std::int64_t T = 0;
-  std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t head_size = 0;
-  std::int64_t q_stride = 0;
-  std::int64_t k_stride = 0;
-  std::int64_t v_stride = 0;
-  std::int64_t o_stride = 0;
-  float scale = 1.0F;
-};
-
-inline void expect_valid(const attention_shape& s) {
-  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
-  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
-  (void)s;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
-
-// ---- causeway/kernels/rotary.hpp ----
-#ifndef CAUSEWAY_KERNELS_ROTARY_HPP
-#define CAUSEWAY_KERNELS_ROTARY_HPP
-
-// Rotary position embedding (Su et al. 2021), in the layout of Llama's published weights: element i of a head is paired
-// with element i + head_size/2.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// How Llama 3.1 stretches wavelengths for contexts longer than those that a model was trained with first: frequencies
-/// that turn less than `low` times in the original context are divided by `factor`, those that turn more than `high` times
-/// stay, and between them it is blended.
-struct rotary_scaling {
-  float factor = 1.0F;  ///< 1: nothing is stretched
-  float low = 1.0F;
-  float high = 4.0F;
-  std::int64_t original_context = 8192;
-
-  [[nodiscard]] double stretched(double frequency) const noexcept {
-    if (factor == 1.0F) return frequency;
-    constexpr double full_turn = 6.283185307179586;
-    const double turns = static_cast<double>(original_context) * frequency / full_turn;
-    if (turns > static_cast<double>(high)) return frequency;
-    const double slow = frequency / static_cast<double>(factor);
-    if (turns < static_cast<double>(low)) return slow;
-    const double kept = (turns - static_cast<double>(low)) / static_cast<double>(high - low);
-    return (1.0 - kept) * slow + kept * frequency;
-  }
-
-  friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
-};
-
-/// theta^(-2i/head_size): the angle between two positions of a head's pair `i`, before it is stretched.
-inline double rotary_frequency(double theta, std::int64_t i, std::int64_t head_size) {
-  return std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
-}
-
-/// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
-/// stretched. Angles are computed in f64.
-class rotary_table {
- public:
-  rotary_table() = default;
-  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0, rotary_scaling scaling = {})
-      : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
-        sine_{cosine_.size()},
-        positions_{positions},
-        head_size_{head_size},
-        theta_{theta},
-        scaling_{scaling} {
-    CAUSEWAY_EXPECT(head_size % 2 == 0);
-    const std::int64_t half = head_size / 2;
-    for (std::int64_t t = 0; t < positions; ++t) {
-      for (std::int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(t) * scaling.stretched(rotary_frequency(theta, i, head_size));
-        cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
-        sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
-      }
-    }
-  }
-
-  [[nodiscard]] const float* cosine() const noexcept { return cosine_.data(); }
-  [[nodiscard]] const float* sine() const noexcept { return sine_.data(); }
-  [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
-  [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
-  [[nodiscard]] double theta() const noexcept { return theta_; }
-  [[nodiscard]] const rotary_scaling& scaling() const noexcept { return scaling_; }
-
- private:
-  aligned_buffer<float> cosine_;
-  aligned_buffer<float> sine_;
-  std::int64_t positions_ = 0;
-  std::int64_t head_size_ = 0;
-  double theta_ = 0.0;
-  rotary_scaling scaling_;
-};
-
-namespace detail {
-
-struct rotary_kernel {
-  static constexpr bool exact = false;
-
-  /// Rows [begin, end) of [batch·T]; `sign` is -1 for the inverse.
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* cosine, const float* sine, T* x, std::int64_t begin, std::int64_t end,
-                                         std::int64_t positions, std::int64_t stride, std::int64_t heads,
-                                         std::int64_t head_size, float sign) {
-    const std::int64_t half = head_size / 2;
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float* c = cosine + row % positions * half;
-      const float* s = sine + row % positions * half;
-      for (T* head = x + row * stride; head < x + row * stride + heads * head_size; head += head_size) {
-        for_lanes(half, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-          f32x16 first, second, cos, sin;
-          load(first, head + i, part);
-          load(second, head + half + i, part);
-          load(cos, c + i, part);
-          load(sin, s + i, part);
-          sin *= sign;
-          store(head + i, first * cos - second * sin, part);
-          store(head + half + i, second * cos + first * sin, part);
-        });
-      }
-    }
-  }
-};
-
-}  // namespace detail
-
-/// Rotates `heads` contiguous heads of every row in place; `inverse` rotates back, which is also the gradient. `qkv` points
-/// at the first head of row 0; row b·T+t is `row_stride` elements further for each row and has position t. Moves 8 bytes
-/// an element (f32), 4 (bf16).
-template <Activation Act>
-void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::int64_t batch, std::int64_t T,
-                  std::int64_t row_stride, std::int64_t heads, std::int64_t head_size, bool inverse,
-                  simd_level level = detect_simd_level()) {
-  CAUSEWAY_EXPECT(T <= table.positions() && head_size == table.head_size());
-  detail::for_rows(pool, batch * T, heads * head_size, [&](index_range part) {
-    detail::dispatch<detail::rotary_kernel>(level, table.cosine(), table.sine(), qkv, part.begin, part.end, T, row_stride,
-                                            heads, head_size, inverse ? -1.0F : 1.0F);
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                      std::int64_t, std::int64_t, float),
-                     rotary_kernel)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                      std::int64_t, std::int64_t, float),
-                     rotary_kernel)
-
-#endif  // CAUSEWAY_KERNELS_ROTARY_HPP
-
-// ---- causeway/autograd/ops.hpp ----
-#ifndef CAUSEWAY_AUTOGRAD_OPS_HPP
-#define CAUSEWAY_AUTOGRAD_OPS_HPP
-
-// The coarse ops of a transformer other than linear maps: each computes its value and says, next to it, how its gradient
-// goes back. Activations are [rows, columns] with rows = batch × T; norms and the residual stream are f32, the rest is f32
-// or bf16 (`out` chooses where an op changes the type).
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace autograd {
-
-/// x[b·T + t] = tokens_table[token] + positions[t]. dTokens[token] += dx, dPositions[t] += dx. `positions` may be empty.
-/// The result is [batch·T, columns] in f32; tokens must lie in [0, table.rows).
-template <class Backend>
-[[nodiscard]] variable embedding(tape<Backend>& t, std::span<const std::int32_t> tokens, const parameter& table,
-                                 const parameter& positions, std::int64_t batch) {
-  const std::int64_t T = static_cast<std::int64_t>(tokens.size()) / batch;
-  tensor x = t.make(dtype::f32, {batch * T, table.columns});
-  tensor kept = t.make(dtype::i32, {batch * T});
-  t.ops().copy_in(kept.raw(), tokens.data(), kept.bytes());
-  t.ops().embedding_forward(kept.data<std::int32_t>(), table.value, positions.value, x.data<float>(), batch, T,
-                            table.columns);
-  return t.result(std::move(x), [kept = std::move(kept), table, positions, batch, T](tape<Backend>& on, const tensor& dx) {
-    on.ops().embedding_backward(kept.data<std::int32_t>(), dx.data<float>(), table.gradient, positions.gradient, batch, T,
-                                table.columns, table.rows);
-  });
-}
-
-/// y = gain·(x − mean)/σ + bias over each row (Ba et al. 2016). dx = rstd·(g − ⟨g⟩ − x̂·⟨g·x̂⟩) with g = gain·dy,
-/// dgain += Σ dy·x̂, dbias += Σ dy. Adds straight into the residual's gradient.
-template <class Backend>
-[[nodiscard]] variable layer_norm(tape<Backend>& t, const variable& x, const parameter& gain, const parameter& bias,
-                                  float epsilon, dtype out = dtype::f32) {
-  const std::int64_t rows = x.value.rows();
-  const std::int64_t columns = x.value.columns();
-  tensor y = t.make(out, {rows, columns});
-  tensor mean = t.make(dtype::f32, {rows});
-  tensor rstd = t.make(dtype::f32, {rows});
-  detail::with_activation_type(out, [&]<class Out>() {
-    t.ops().layer_norm_forward(x.value.template data<float>(), gain.value, bias.value, y.data<Out>(), mean.data<float>(),
-                               rstd.data<float>(), rows, columns, epsilon);
-  });
-  return t.result(std::move(y),
-                  [x, mean = std::move(mean), rstd = std::move(rstd), gain, bias](tape<Backend>& on, const tensor& dy) {
-                    const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
-                    detail::with_activation_type(dy.type(), [&]<class In>() {
-                      on.ops().layer_norm_backward(x.value.template data<float>(), gain.value, mean.data<float>(),
-                                                   rstd.data<float>(), dy.data<In>(), dx.memory.template data<float>(),
-                                                   dx.accumulate, gain.gradient, bias.gradient, dy.rows(), dy.columns());
-                    });
-                  });
-}
-
-/// y = gain·x·r with r = 1/√(⟨x²⟩ + ε) (Zhang and Sennrich 2019). dx = r·(g − x·r²·⟨g·x⟩) with g = gain·dy,
-/// dgain += Σ dy·x·r.
-template <class Backend>
-[[nodiscard]] variable rms_norm(tape<Backend>& t, const variable& x, const parameter& gain, float epsilon,
-                                dtype out = dtype::f32) {
-  const std::int64_t rows = x.value.rows();
-  const std::int64_t columns = x.value.columns();
-  tensor y = t.make(out, {rows, columns});
-  tensor rstd = t.make(dtype::f32, {rows});
-  detail::with_activation_type(out, [&]<class Out>() {
-    t.ops().rms_norm_forward(x.value.template data<float>(), gain.value, y.data<Out>(), rstd.data<float>(), rows, columns,
-                             epsilon);
-  });
-  return t.result(std::move(y), [x, rstd = std::move(rstd), gain](tape<Backend>& on, const tensor& dy) {
-    const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
-    detail::with_activation_type(dy.type(), [&]<class In>() {
-      on.ops().rms_norm_backward(x.value.template data<float>(), gain.value, rstd.data<float>(), dy.data<In>(),
-                                 dx.memory.template data<float>(), dx.accumulate, gain.gradient, dy.rows(), dy.columns());
-    });
-  });
-}
-
-/// y = gelu(x), the tanh form (Hendrycks and Gimpel 2016). dx = dy·gelu'(x).
-template <class Backend>
-[[nodiscard]] variable gelu(tape<Backend>& t, const variable& x) {
-  tensor y = t.make(x.value.type(), x.value.shape());
-  detail::with_activation_type(
-      x.value.type(), [&]<class Act>() { t.ops().gelu_forward(x.value.template data<Act>(), y.data<Act>(), y.count()); });
-  return t.result(std::move(y), [x](tape<Backend>& on, tensor dy) {
-    tensor dx = on.exclusive(std::move(dy));
-    detail::with_activation_type(dx.type(), [&]<class Act>() {
-      on.ops().gelu_backward(x.value.template data<Act>(), dx.data<Act>(), dx.data<Act>(), dx.count());
-    });
-    on.contribute(x.slot, std::move(dx));
-  });
-}
-
-/// y = silu(gate)·up where a row of x is [gate | up] (Shazeer 2020). dgate = dy·up·silu'(gate), dup = dy·silu(gate).
-template <class Backend>
-[[nodiscard]] variable swiglu(tape<Backend>& t, const variable& x) {
-  const std::int64_t rows = x.value.rows();
-  const std::int64_t hidden = x.value.columns() / 2;
-  tensor y = t.make(x.value.type(), {rows, hidden});
-  detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    t.ops().swiglu_forward(x.value.template data<Act>(), y.data<Act>(), rows, hidden);
-  });
-  return t.result(std::move(y), [x, rows, hidden](tape<Backend>& on, const tensor& dy) {
-    tensor dx = on.make(x.value.type(), x.value.shape());
-    detail::with_activation_type(dy.type(), [&]<class Act>() {
-      on.ops().swiglu_backward(x.value.template data<Act>(), dy.data<Act>(), dx.data<Act>(), rows, hidden);
-    });
-    on.contribute(x.slot, std::move(dx));
-  });
-}
-
-/// y = a + b in f32. Both gradients are dy: the two share its buffer until one of them is added to.
-template <class Backend>
-[[nodiscard]] variable add(tape<Backend>& t, const variable& a, const variable& b) {
-  CAUSEWAY_EXPECT(a.value.shape() == b.value.shape());
-  tensor y = t.make(dtype::f32, a.value.shape());
-  t.ops().add(y.data<float>(), a.value.template data<float>(), b.value.template data<float>(), y.count());
-  return t.result(std::move(y), [sa = a.slot, sb = b.slot](tape<Backend>& on, tensor dy) {
-    on.contribute(sa, dy);
-    on.contribute(sb, std::move(dy));
-  });
-}
-
-/// y = x·mask/(1 − rate), the mask a function of (seed, stream, index); dx = dy·mask/(1 − rate) with the same mask. Works
-/// in place: pass x by moving it in. A rate of 0 is the identity.
-template <class Backend>
-[[nodiscard]] variable dropout(tape<Backend>& t, variable x, float rate, std::uint64_t seed, std::uint64_t stream) {
-  if (rate <= 0.0F) return x;
-  const auto apply = [rate, seed, stream](tape<Backend>& on, tensor& v) {
-    detail::with_activation_type(v.type(),
-                                 [&]<class Act>() { on.ops().dropout(v.data<Act>(), v.count(), rate, seed, stream); });
-  };
-  tensor y = t.exclusive(std::move(x.value));
-  apply(t, y);
-  return t.result(std::move(y), [slot = x.slot, apply](tape<Backend>& on, tensor dy) {
-    tensor dx = on.exclusive(std::move(dy));
-    apply(on, dx);
-    on.contribute(slot, std::move(dx));
-  });
-}
-
-/// How the heads lie in a packed row [q (heads) | k (kv_heads) | v (kv_heads)], each head `head_size` wide.
-struct head_layout {
-  std::int64_t batch = 0;
-  std::int64_t T = 0;
-  std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t head_size = 0;
-
-  [[nodiscard]] constexpr std::int64_t row() const noexcept { return (heads + 2 * kv_heads) * head_size; }
-};
-
-/// Turns q and k by their position (Su et al. 2021); the gradient is turned back. Works in place: move x in. `table` must
-/// outlive the tape's recording.
-template <class Backend>
-[[nodiscard]] variable rotary(tape<Backend>& t, variable x, const kernels::rotary_table& table, const head_layout& layout) {
-  const auto apply = [&table, layout](tape<Backend>& on, tensor& v, bool inverse) {
-    detail::with_activation_type(v.type(), [&]<class Act>() {
-      on.ops().rotary(table, v.data<Act>(), layout.batch, layout.T, layout.row(), layout.heads + layout.kv_heads,
-                      layout.head_size, inverse);
-    });
-  };
-  tensor y = t.exclusive(std::move(x.value));
-  apply(t, y, false);
-  return t.result(std::move(y), [slot = x.slot, apply](tape<Backend>& on, tensor dy) {
-    tensor dx = on.exclusive(std::move(dy));
-    apply(on, dx, true);
-    on.contribute(slot, std::move(dx));
-  });
-}
-
-namespace detail {
-
-inline kernels::attention_shape attention_shape_of(const head_layout& l) noexcept {
-  kernels::attention_shape s;
-  s.batch = l.batch, s.T = l.T, s.heads = l.heads, s.kv_heads = l.kv_heads, s.head_size = l.head_size;
-  s.q_stride = s.k_stride = s.v_stride = l.row();
-  s.o_stride = l.heads * l.head_size;
-  s.scale = 1.0F / std::sqrt(static_cast<float>(l.head_size));
-  return s;
-}
-
-}  // namespace detail
-
-/// o = softmax(q·kᵀ/√d, causal)·v for packed rows (`head_layout`); keeps q, k, v, o and one number per row and head. With
-/// P the probabilities made again: dv = Pᵀ·do, dS = P∘(do·vᵀ − ⟨do, o⟩), dq = dS·k/√d, dk = dSᵀ·q/√d (Dao 2023).
-template <class Backend>
-[[nodiscard]] variable attention(tape<Backend>& t, const variable& qkv, const head_layout& layout) {
-  const auto shape = detail::attention_shape_of(layout);
-  const std::int64_t k = layout.heads * layout.head_size;
-  const std::int64_t v = k + layout.kv_heads * layout.head_size;
-  tensor o = t.make(qkv.value.type(), {qkv.value.rows(), shape.o_stride});
-  tensor sums = t.make(dtype::f32, {layout.batch * layout.heads, layout.T});
-  detail::with_activation_type(o.type(), [&]<class Act>() {
-    const Act* p = qkv.value.template data<Act>();
-    t.ops().attention_forward(shape, p, p + k, p + v, o.data<Act>(), sums.data<float>());
-  });
-  return t.result(o, [qkv, o, sums = std::move(sums), shape, k, v](tape<Backend>& on, const tensor& d_o) {
-    tensor d = on.make(qkv.value.type(), qkv.value.shape());
-    detail::with_activation_type(d.type(), [&]<class Act>() {
-      const Act* p = qkv.value.template data<Act>();
-      Act* g = d.data<Act>();
-      on.ops().attention_backward(shape, p, p + k, p + v, o.data<Act>(), d_o.data<Act>(), sums.data<float>(), g, g + k,
-                                  g + v);
-    });
-    on.contribute(qkv.slot, std::move(d));
-  });
-}
-
-/// The output layer and its loss: Σ over rows of −log softmax(x·Wᵀ)[target], rows with a negative target left out. While
-/// recording, the gradient of grad_scale × that sum is made at once (dx = grad_scale·(softmax − onehot)·W, dW +=
-/// grad_scale·(softmax − onehot)ᵀ·x), because the logits are gone afterwards; `backward()` then starts from it.
-template <class Backend>
-[[nodiscard]] double cross_entropy(tape<Backend>& t, const variable& x, const parameter& weight,
-                                   std::span<const std::int32_t> targets, float grad_scale) {
-  const bool training = t.recording() && x.wants_gradient();
-  tensor dx = training ? t.make(x.value.type(), x.value.shape()) : tensor{};
-  const double loss = detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    return t.ops().cross_entropy(x.value.template data<Act>(), weight.template data<Act>(), targets.data(), x.value.rows(),
-                                 x.value.columns(), weight.rows, grad_scale, training ? dx.data<Act>() : nullptr,
-                                 training ? weight.gradient : nullptr);
-  });
-  if (training) t.contribute(x.slot, std::move(dx));
-  return loss;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::autograd
-
-#endif  // CAUSEWAY_AUTOGRAD_OPS_HPP
-
 // ---- causeway/kernels/column_sum.hpp ----
 #ifndef CAUSEWAY_KERNELS_COLUMN_SUM_HPP
 #define CAUSEWAY_KERNELS_COLUMN_SUM_HPP
@@ -8197,6 +7804,40 @@ CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t, std::int64_
 
 #endif  // CAUSEWAY_KERNELS_ACTIVATION_HPP
 
+// ---- causeway/kernels/attention_shape.hpp ----
+#ifndef CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
+
+// How the operands of attention lie in memory, on the host and on a device alike.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// Sizes of one attention call. Token (b, t) is row b*T + t; head h starts h*head_size elements into the row; strides are
+/// elements between rows, so q, k and v may be parts of one packed [batch*T, 3C] matrix. Query head h reads key and value
+/// head h / (heads / kv_heads). `scale` (above 0) multiplies the scores, usually head_size^-1/2.
+struct attention_shape {
+  std::int64_t batch = 0;
+  std::int64_t T = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_size = 0;
+  std::int64_t q_stride = 0;
+  std::int64_t k_stride = 0;
+  std::int64_t v_stride = 0;
+  std::int64_t o_stride = 0;
+  float scale = 1.0F;
+};
+
+inline void expect_valid(const attention_shape& s) {
+  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
+  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
+  (void)s;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
+
 // ---- causeway/kernels/bf16_level.hpp ----
 #ifndef CAUSEWAY_KERNELS_BF16_LEVEL_HPP
 #define CAUSEWAY_KERNELS_BF16_LEVEL_HPP
@@ -8263,6 +7904,7 @@ simd_level vector_level() {
 #endif  // CAUSEWAY_KERNELS_BF16_LEVEL_HPP
 
 // ---- causeway/kernels/packed_gemm_blocking.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 
@@ -8288,6 +7930,15 @@ struct tile_defaults {
   static void open() noexcept {}               ///< before a thread's first product
   static void close() noexcept {}              ///< after its last
 };
+
+/// What `of` gives for each height of a panel, from 1 to Rows.
+template <int Rows>
+consteval auto by_height(auto of) {
+  const auto all = [of]<int... I>(std::integer_sequence<int, I...>) {
+    return std::array{of(std::integral_constant<int, I + 1>{})...};
+  };
+  return all(std::make_integer_sequence<int, Rows>{});
+}
 
 /// `limit` or less, so that `count` falls into equal parts that are multiples of `unit`.
 constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::int64_t unit) noexcept {
@@ -8390,6 +8041,7 @@ operand<In> right_operand(const gemm_args<In, Out>& args) noexcept {
 }}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
+#endif
 
 // ---- causeway/kernels/packed_gemm_avx512.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
@@ -8553,11 +8205,7 @@ struct avx512_tile : avx512_tile_base {
 
   static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
                        bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
   }
 
@@ -8749,22 +8397,14 @@ struct avx512_bf16_tile : avx512_tile_base {
 
   static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
                        bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
   }
 
   /// The frequent finish of a whole strip without a detour: a b, earlier sums and bias, if any, rounded to bf16.
   static void multiply_and_round(int height, std::int64_t steps, const packed* a, const packed* b,
                                  const finish_args<bf16>& to) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, const finish_args<bf16>&);
-      return std::array<function, rows>{&round_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &round_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, to);
   }
 
@@ -10899,11 +10539,7 @@ struct avx2_tile : tile_defaults {
 
   static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
                        bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
   }
 
@@ -11380,6 +11016,139 @@ template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<bf16
 
 #endif  // CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 #endif
+
+// ---- causeway/kernels/rotary.hpp ----
+#ifndef CAUSEWAY_KERNELS_ROTARY_HPP
+#define CAUSEWAY_KERNELS_ROTARY_HPP
+
+// Rotary position embedding (Su et al. 2021), in the layout of Llama's published weights: element i of a head is paired
+// with element i + head_size/2.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// How Llama 3.1 stretches wavelengths for contexts longer than those that a model was trained with first: frequencies
+/// that turn less than `low` times in the original context are divided by `factor`, those that turn more than `high` times
+/// stay, and between them it is blended.
+struct rotary_scaling {
+  float factor = 1.0F;  ///< 1: nothing is stretched
+  float low = 1.0F;
+  float high = 4.0F;
+  std::int64_t original_context = 8192;
+
+  [[nodiscard]] double stretched(double frequency) const noexcept {
+    if (factor == 1.0F) return frequency;
+    constexpr double full_turn = 6.283185307179586;
+    const double turns = static_cast<double>(original_context) * frequency / full_turn;
+    if (turns > static_cast<double>(high)) return frequency;
+    const double slow = frequency / static_cast<double>(factor);
+    if (turns < static_cast<double>(low)) return slow;
+    const double kept = (turns - static_cast<double>(low)) / static_cast<double>(high - low);
+    return (1.0 - kept) * slow + kept * frequency;
+  }
+
+  friend bool operator==(const rotary_scaling&, const rotary_scaling&) = default;
+};
+
+/// theta^(-2i/head_size): the angle between two positions of a head's pair `i`, before it is stretched.
+inline double rotary_frequency(double theta, std::int64_t i, std::int64_t head_size) {
+  return std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_size));
+}
+
+/// cos and sin of position · frequency, f32 [T, head_size/2] each, made once; the frequencies are theta^(-2i/head_size),
+/// stretched. Angles are computed in f64.
+class rotary_table {
+ public:
+  rotary_table() = default;
+  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0, rotary_scaling scaling = {})
+      : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
+        sine_{cosine_.size()},
+        positions_{positions},
+        head_size_{head_size},
+        theta_{theta},
+        scaling_{scaling} {
+    CAUSEWAY_EXPECT(head_size % 2 == 0);
+    const std::int64_t half = head_size / 2;
+    for (std::int64_t t = 0; t < positions; ++t) {
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double angle = static_cast<double>(t) * scaling.stretched(rotary_frequency(theta, i, head_size));
+        cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
+        sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
+      }
+    }
+  }
+
+  [[nodiscard]] const float* cosine() const noexcept { return cosine_.data(); }
+  [[nodiscard]] const float* sine() const noexcept { return sine_.data(); }
+  [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
+  [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
+  [[nodiscard]] double theta() const noexcept { return theta_; }
+  [[nodiscard]] const rotary_scaling& scaling() const noexcept { return scaling_; }
+
+ private:
+  aligned_buffer<float> cosine_;
+  aligned_buffer<float> sine_;
+  std::int64_t positions_ = 0;
+  std::int64_t head_size_ = 0;
+  double theta_ = 0.0;
+  rotary_scaling scaling_;
+};
+
+namespace detail {
+
+struct rotary_kernel {
+  static constexpr bool exact = false;
+
+  /// Rows [begin, end) of [batch·T]; `sign` is -1 for the inverse.
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* cosine, const float* sine, T* x, std::int64_t begin, std::int64_t end,
+                                         std::int64_t positions, std::int64_t stride, std::int64_t heads,
+                                         std::int64_t head_size, float sign) {
+    const std::int64_t half = head_size / 2;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* c = cosine + row % positions * half;
+      const float* s = sine + row % positions * half;
+      for (T* head = x + row * stride; head < x + row * stride + heads * head_size; head += head_size) {
+        for_lanes(half, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+          f32x16 first, second, cos, sin;
+          load(first, head + i, part);
+          load(second, head + half + i, part);
+          load(cos, c + i, part);
+          load(sin, s + i, part);
+          sin *= sign;
+          store(head + i, first * cos - second * sin, part);
+          store(head + half + i, second * cos + first * sin, part);
+        });
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Rotates `heads` contiguous heads of every row in place; `inverse` rotates back, which is also the gradient. `qkv` points
+/// at the first head of row 0; row b·T+t is `row_stride` elements further for each row and has position t. Moves 8 bytes
+/// an element (f32), 4 (bf16).
+template <Activation Act>
+void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::int64_t batch, std::int64_t T,
+                  std::int64_t row_stride, std::int64_t heads, std::int64_t head_size, bool inverse,
+                  simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(T <= table.positions() && head_size == table.head_size());
+  detail::for_rows(pool, batch * T, heads * head_size, [&](index_range part) {
+    detail::dispatch<detail::rotary_kernel>(level, table.cosine(), table.sine(), qkv, part.begin, part.end, T, row_stride,
+                                            heads, head_size, inverse ? -1.0F : 1.0F);
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                      std::int64_t, std::int64_t, float),
+                     rotary_kernel)
+
+#endif  // CAUSEWAY_KERNELS_ROTARY_HPP
 
 // ---- causeway/kernels/bf16_kernels.hpp ----
 #ifndef CAUSEWAY_KERNELS_BF16_KERNELS_HPP
@@ -12048,289 +11817,6 @@ CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
 #endif  // CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 #endif
 
-// ---- causeway/kernels/openmp_guard.hpp ----
-#ifndef CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-#define CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-
-// Keeps the OpenMP threads of a library that we call asleep: OpenMP asks each calling thread how many threads it may use,
-// so each thread of ours says one. Does nothing where no OpenMP is loaded.
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <dlfcn.h>
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// The function of that name in what this program has loaded, or null. `F` is a function pointer type.
-template <class F>
-F loaded_function(const char* name) noexcept {
-#if defined(__unix__) || defined(__APPLE__)
-  return reinterpret_cast<F>(dlsym(RTLD_DEFAULT, name));
-#else
-  static_cast<void>(name);
-  return nullptr;
-#endif
-}
-
-/// Makes OpenMP use one thread for what this thread calls, until the end of the scope. Looked up at run time: a program
-/// that links oneDNN need not link OpenMP itself.
-class one_openmp_thread {
- public:
-  one_openmp_thread() noexcept : before_{functions().get != nullptr ? functions().get() : 1} { set(1); }
-  one_openmp_thread(const one_openmp_thread&) = delete;
-  one_openmp_thread& operator=(const one_openmp_thread&) = delete;
-  ~one_openmp_thread() { set(before_); }
-
- private:
-  struct api {
-    int (*get)();
-    void (*set)(int);
-  };
-  static const api& functions() noexcept {
-    static const api found{loaded_function<int (*)()>("omp_get_max_threads"),
-                           loaded_function<void (*)(int)>("omp_set_num_threads")};
-    return found;
-  }
-  static void set(int threads) noexcept {
-    if (functions().set != nullptr) functions().set(threads);
-  }
-
-  int before_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-
-// ---- causeway/kernels/onednn_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-#define CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-
-// Matrix products by oneDNN, which compiles a kernel for each shape; kernels are kept. Empty unless causeway::onednn is
-// linked, which defines CAUSEWAY_HAS_ONEDNN. oneDNN brings a thread pool (OpenMP's), and two pools that spin share no
-// machine well: so each thread of ours runs a product of its own, for a part of C, and tells OpenMP to use one thread.
-
-#if defined(CAUSEWAY_HAS_ONEDNN)
-
-#include <oneapi/dnnl/dnnl.hpp>
-
-#include <unordered_map>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-/// All that a compiled product depends on.
-struct onednn_key {
-  std::array<std::int64_t, 7> sizes;  ///< m, n, k, lda, ldb, ldc, ld_residual
-  bool transpose_a, transpose_b, half_in, half_out, accumulate, bias, residual, gelu;
-  unsigned thread;  ///< each thread has memory objects of its own
-  friend auto operator<=>(const onednn_key&, const onednn_key&) = default;
-};
-
-/// A compiled product and the memory objects that it reads and writes through.
-struct onednn_product {
-  dnnl::matmul primitive;
-  std::unordered_map<int, dnnl::memory> arguments;
-  std::size_t scratch_bytes = 0;
-};
-
-template <class T>
-inline constexpr auto onednn_type = std::is_same_v<T, bf16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
-
-inline dnnl::memory::desc onednn_matrix(std::int64_t rows, std::int64_t columns, std::int64_t ld, bool transposed,
-                                        dnnl::memory::data_type type) {
-  return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
-}
-
-// What oneDNN 2 and 3 say differently. `bias` is null where there is none.
-inline void append_gelu(dnnl::post_ops& after) {
-#if DNNL_VERSION_MAJOR >= 3
-  after.append_eltwise(dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
-#else
-  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
-#endif
-}
-inline dnnl::matmul::primitive_desc onednn_plan(const dnnl::engine& engine, const dnnl::memory::desc& a,
-                                                const dnnl::memory::desc& b, const dnnl::memory::desc* bias,
-                                                const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
-#if DNNL_VERSION_MAJOR >= 3
-  return bias != nullptr ? dnnl::matmul::primitive_desc{engine, a, b, *bias, c, attributes}
-                         : dnnl::matmul::primitive_desc{engine, a, b, c, attributes};
-#else
-  const dnnl::matmul::desc what = bias != nullptr ? dnnl::matmul::desc{a, b, *bias, c} : dnnl::matmul::desc{a, b, c};
-  return {what, attributes, engine};
-#endif
-}
-
-}  // namespace detail
-
-/// oneDNN's product. One calling thread at a time. Throws dnnl::error where oneDNN cannot allocate. Without AVX-512, where
-/// oneDNN has no bf16 product, and for k = 0, packed_gemm does the work.
-class onednn_gemm {
- public:
-  static constexpr std::string_view name = "onednn";
-
-  template <class In, class Out>
-  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
-    gemm_args<In, Out> args = detail::checked(arguments);
-    if (args.m == 0 || args.n == 0) return;
-    // oneDNN has no second output, so a product whose pre-activation is kept is ours.
-    if (args.k == 0 || args.pre_activation != nullptr || (std::is_same_v<In, bf16> && !half_)) {
-      return fallback_.multiply(pool, memory, args);
-    }
-    const detail::one_openmp_thread caller;
-    const unsigned threads = args.m * args.n * args.k < 200'000 ? 1 : pool.size();
-    const auto grid = detail::choose_grid(args.m, args.n, 16, threads);
-    auto frame = memory.open();
-    prepare(args, grid, frame);
-    if (grid.size() == 1) return run(0);
-    pool.run([&](unsigned index) {
-      if (index >= grid.size()) return;
-      const detail::one_openmp_thread here;
-      run(index);
-    });
-  }
-
-  [[nodiscard]] std::string describe() const {
-    const dnnl_version_t* v = dnnl::version();
-    return "onednn " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) +
-           (half_ ? " (bf16)" : "");
-  }
-
- private:
-  template <class In, class Out>
-  void prepare(const gemm_args<In, Out>& args, detail::thread_grid grid, scratch::frame& frame) {
-    current_.assign(grid.size(), nullptr);
-    for (unsigned i = 0; i < grid.size(); ++i) {
-      const index_range rows = share_of(args.m, i / grid.columns, grid.rows);
-      const index_range columns = share_of(args.n, i % grid.columns, grid.columns, 16);
-      if (rows.size() > 0 && columns.size() > 0) current_[i] = &place(part_of(args, rows, columns), i, frame);
-    }
-  }
-
-  void run(unsigned index) {
-    if (current_[index] == nullptr) return;
-    dnnl::stream& stream = streams_.at(index);
-    current_[index]->primitive.execute(stream, current_[index]->arguments);
-    stream.wait();
-  }
-
-  template <class In, class Out>
-  static gemm_args<In, Out> part_of(gemm_args<In, Out> args, index_range rows, index_range columns) noexcept {
-    args.a += rows.begin * (args.transpose_a ? 1 : args.lda);
-    args.b += columns.begin * (args.transpose_b ? args.ldb : 1);
-    args.c += rows.begin * args.ldc + columns.begin;
-    if (args.bias != nullptr) args.bias += columns.begin;
-    if (args.residual != nullptr) args.residual += rows.begin * args.ld_residual + columns.begin;
-    args.m = rows.size();
-    args.n = columns.size();
-    return args;
-  }
-
-  /// The compiled product for one thread's part, with its memory objects set to this call's pointers.
-  template <class In, class Out>
-  detail::onednn_product& place(const gemm_args<In, Out>& args, unsigned thread, scratch::frame& frame) {
-    while (streams_.size() <= thread) streams_.emplace_back(engine_);
-    const detail::onednn_key key{{args.m, args.n, args.k, args.lda, args.ldb, args.ldc, args.ld_residual},
-                                 args.transpose_a,
-                                 args.transpose_b,
-                                 std::is_same_v<In, bf16>,
-                                 std::is_same_v<Out, bf16>,
-                                 args.accumulate,
-                                 args.bias != nullptr,
-                                 args.residual != nullptr,
-                                 args.act == activation::gelu,
-                                 thread};
-    auto found = products_.find(key);
-    if (found == products_.end()) found = products_.emplace(key, compile(args)).first;
-    detail::onednn_product& p = found->second;
-    set(p, DNNL_ARG_SRC, args.a);
-    set(p, DNNL_ARG_WEIGHTS, args.b);
-    set(p, DNNL_ARG_DST, args.c);
-    if (args.bias != nullptr) set(p, DNNL_ARG_BIAS, args.bias);
-    if (args.residual != nullptr) set(p, residual_argument(args), args.residual);
-    set(p, DNNL_ARG_SCRATCHPAD, frame.take<std::byte>(std::max<std::size_t>(p.scratch_bytes, 1)));
-    return p;
-  }
-
-  static void set(detail::onednn_product& product, int argument, const void* data) {
-    product.arguments.at(argument).set_data_handle(const_cast<void*>(data));
-  }
-
-  /// The residual is added by the last post-operation, after the activation.
-  template <class In, class Out>
-  static int residual_argument(const gemm_args<In, Out>& args) noexcept {
-    const int position = args.act == activation::gelu ? 1 : 0;
-    return DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1;
-  }
-
-  template <class In, class Out>
-  detail::onednn_product compile(const gemm_args<In, Out>& args) {
-    using dnnl::memory;
-    constexpr auto f32 = memory::data_type::f32;
-    const auto a = detail::onednn_matrix(args.m, args.k, args.lda, args.transpose_a, detail::onednn_type<In>);
-    const auto b = detail::onednn_matrix(args.k, args.n, args.ldb, args.transpose_b, detail::onednn_type<In>);
-    const auto c = detail::onednn_matrix(args.m, args.n, args.ldc, false, detail::onednn_type<Out>);
-    const memory::desc bias{{1, args.n}, f32, memory::dims{args.n, 1}};
-    const auto residual = detail::onednn_matrix(args.m, args.n, args.ld_residual, false, f32);
-    dnnl::post_ops after;
-    if (args.accumulate) after.append_sum(1.0F);
-    if (args.act == activation::gelu) detail::append_gelu(after);
-    if (args.residual != nullptr) after.append_binary(dnnl::algorithm::binary_add, residual);
-    dnnl::primitive_attr attributes;
-    attributes.set_post_ops(after);
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const auto how = detail::onednn_plan(engine_, a, b, args.bias != nullptr ? &bias : nullptr, c, attributes);
-
-    detail::onednn_product product;
-    product.primitive = dnnl::matmul{how};
-    product.scratch_bytes = how.scratchpad_desc().get_size();
-    const auto add = [&](int argument, const memory::desc& d) {
-      product.arguments.emplace(argument, memory{d, engine_, DNNL_MEMORY_NONE});
-    };
-    add(DNNL_ARG_SRC, a);
-    add(DNNL_ARG_WEIGHTS, b);
-    add(DNNL_ARG_DST, c);
-    add(DNNL_ARG_SCRATCHPAD, how.scratchpad_desc());
-    if (args.bias != nullptr) add(DNNL_ARG_BIAS, bias);
-    if (args.residual != nullptr) add(residual_argument(args), residual);
-    return product;
-  }
-
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-  bool half_ = detect_simd_level() >= simd_level::avx512;
-  std::vector<dnnl::stream> streams_;
-  std::map<detail::onednn_key, detail::onednn_product> products_;
-  std::vector<detail::onednn_product*> current_;
-  packed_gemm fallback_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_HAS_ONEDNN
-
-#endif  // CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-
-// ---- causeway/kernels/default_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-#define CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
-// The matrix product that a backend uses when its user names none: oneDNN's where causeway::onednn is linked, else ours. A
-// program must be linked the same way in all its parts, for the alias is part of the types that contain it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-#if defined(CAUSEWAY_HAS_ONEDNN)
-using default_gemm = onednn_gemm;
-#else
-using default_gemm = packed_gemm;
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
 // ---- causeway/kernels/embedding.hpp ----
 #ifndef CAUSEWAY_KERNELS_EMBEDDING_HPP
 #define CAUSEWAY_KERNELS_EMBEDDING_HPP
@@ -12440,7 +11926,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 /// Threads, scratch memory and a matrix product of a processor. For one calling thread at a time. The operations are those
 /// of the headers of this folder, which say what they compute and what they cost.
-template <class GemmType = default_gemm>
+template <class GemmType = packed_gemm>
   requires Gemm<GemmType>
 class basic_cpu_backend {
  public:
@@ -12729,9 +12215,7 @@ O anew(const O& optimizer) {
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
-inline constexpr bool is_linear = requires {
-  requires O::linear;
-};
+inline constexpr bool is_linear = (requires { requires O::linear; });
 
 /// Whether `O` fills step_options::update_sum.
 template <class O>
@@ -13715,6 +13199,232 @@ template <class Backend>
 
 #endif  // CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
 
+// ---- causeway/autograd/ops.hpp ----
+#ifndef CAUSEWAY_AUTOGRAD_OPS_HPP
+#define CAUSEWAY_AUTOGRAD_OPS_HPP
+
+// The coarse ops of a transformer other than linear maps: each computes its value and says, next to it, how its gradient
+// goes back. Activations are [rows, columns] with rows = batch × T; norms and the residual stream are f32, the rest is f32
+// or bf16 (`out` chooses where an op changes the type).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace autograd {
+
+/// x[b·T + t] = tokens_table[token] + positions[t]. dTokens[token] += dx, dPositions[t] += dx. `positions` may be empty.
+/// The result is [batch·T, columns] in f32; tokens must lie in [0, table.rows).
+template <class Backend>
+[[nodiscard]] variable embedding(tape<Backend>& t, std::span<const std::int32_t> tokens, const parameter& table,
+                                 const parameter& positions, std::int64_t batch) {
+  const std::int64_t T = static_cast<std::int64_t>(tokens.size()) / batch;
+  tensor x = t.make(dtype::f32, {batch * T, table.columns});
+  tensor kept = t.make(dtype::i32, {batch * T});
+  t.ops().copy_in(kept.raw(), tokens.data(), kept.bytes());
+  t.ops().embedding_forward(kept.data<std::int32_t>(), table.value, positions.value, x.data<float>(), batch, T,
+                            table.columns);
+  return t.result(std::move(x), [kept = std::move(kept), table, positions, batch, T](tape<Backend>& on, const tensor& dx) {
+    on.ops().embedding_backward(kept.data<std::int32_t>(), dx.data<float>(), table.gradient, positions.gradient, batch, T,
+                                table.columns, table.rows);
+  });
+}
+
+/// y = gain·(x − mean)/σ + bias over each row (Ba et al. 2016). dx = rstd·(g − ⟨g⟩ − x̂·⟨g·x̂⟩) with g = gain·dy,
+/// dgain += Σ dy·x̂, dbias += Σ dy. Adds straight into the residual's gradient.
+template <class Backend>
+[[nodiscard]] variable layer_norm(tape<Backend>& t, const variable& x, const parameter& gain, const parameter& bias,
+                                  float epsilon, dtype out = dtype::f32) {
+  const std::int64_t rows = x.value.rows();
+  const std::int64_t columns = x.value.columns();
+  tensor y = t.make(out, {rows, columns});
+  tensor mean = t.make(dtype::f32, {rows});
+  tensor rstd = t.make(dtype::f32, {rows});
+  detail::with_activation_type(out, [&]<class Out>() {
+    t.ops().layer_norm_forward(x.value.template data<float>(), gain.value, bias.value, y.data<Out>(), mean.data<float>(),
+                               rstd.data<float>(), rows, columns, epsilon);
+  });
+  return t.result(std::move(y),
+                  [x, mean = std::move(mean), rstd = std::move(rstd), gain, bias](tape<Backend>& on, const tensor& dy) {
+                    const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
+                    detail::with_activation_type(dy.type(), [&]<class In>() {
+                      on.ops().layer_norm_backward(x.value.template data<float>(), gain.value, mean.data<float>(),
+                                                   rstd.data<float>(), dy.data<In>(), dx.memory.template data<float>(),
+                                                   dx.accumulate, gain.gradient, bias.gradient, dy.rows(), dy.columns());
+                    });
+                  });
+}
+
+/// y = gain·x·r with r = 1/√(⟨x²⟩ + ε) (Zhang and Sennrich 2019). dx = r·(g − x·r²·⟨g·x⟩) with g = gain·dy,
+/// dgain += Σ dy·x·r.
+template <class Backend>
+[[nodiscard]] variable rms_norm(tape<Backend>& t, const variable& x, const parameter& gain, float epsilon,
+                                dtype out = dtype::f32) {
+  const std::int64_t rows = x.value.rows();
+  const std::int64_t columns = x.value.columns();
+  tensor y = t.make(out, {rows, columns});
+  tensor rstd = t.make(dtype::f32, {rows});
+  detail::with_activation_type(out, [&]<class Out>() {
+    t.ops().rms_norm_forward(x.value.template data<float>(), gain.value, y.data<Out>(), rstd.data<float>(), rows, columns,
+                             epsilon);
+  });
+  return t.result(std::move(y), [x, rstd = std::move(rstd), gain](tape<Backend>& on, const tensor& dy) {
+    const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
+    detail::with_activation_type(dy.type(), [&]<class In>() {
+      on.ops().rms_norm_backward(x.value.template data<float>(), gain.value, rstd.data<float>(), dy.data<In>(),
+                                 dx.memory.template data<float>(), dx.accumulate, gain.gradient, dy.rows(), dy.columns());
+    });
+  });
+}
+
+/// y = gelu(x), the tanh form (Hendrycks and Gimpel 2016). dx = dy·gelu'(x).
+template <class Backend>
+[[nodiscard]] variable gelu(tape<Backend>& t, const variable& x) {
+  tensor y = t.make(x.value.type(), x.value.shape());
+  detail::with_activation_type(
+      x.value.type(), [&]<class Act>() { t.ops().gelu_forward(x.value.template data<Act>(), y.data<Act>(), y.count()); });
+  return t.result(std::move(y), [x](tape<Backend>& on, tensor dy) {
+    tensor dx = on.exclusive(std::move(dy));
+    detail::with_activation_type(dx.type(), [&]<class Act>() {
+      on.ops().gelu_backward(x.value.template data<Act>(), dx.data<Act>(), dx.data<Act>(), dx.count());
+    });
+    on.contribute(x.slot, std::move(dx));
+  });
+}
+
+/// y = silu(gate)·up where a row of x is [gate | up] (Shazeer 2020). dgate = dy·up·silu'(gate), dup = dy·silu(gate).
+template <class Backend>
+[[nodiscard]] variable swiglu(tape<Backend>& t, const variable& x) {
+  const std::int64_t rows = x.value.rows();
+  const std::int64_t hidden = x.value.columns() / 2;
+  tensor y = t.make(x.value.type(), {rows, hidden});
+  detail::with_activation_type(x.value.type(), [&]<class Act>() {
+    t.ops().swiglu_forward(x.value.template data<Act>(), y.data<Act>(), rows, hidden);
+  });
+  return t.result(std::move(y), [x, rows, hidden](tape<Backend>& on, const tensor& dy) {
+    tensor dx = on.make(x.value.type(), x.value.shape());
+    detail::with_activation_type(dy.type(), [&]<class Act>() {
+      on.ops().swiglu_backward(x.value.template data<Act>(), dy.data<Act>(), dx.data<Act>(), rows, hidden);
+    });
+    on.contribute(x.slot, std::move(dx));
+  });
+}
+
+/// y = a + b in f32. Both gradients are dy: the two share its buffer until one of them is added to.
+template <class Backend>
+[[nodiscard]] variable add(tape<Backend>& t, const variable& a, const variable& b) {
+  CAUSEWAY_EXPECT(a.value.shape() == b.value.shape());
+  tensor y = t.make(dtype::f32, a.value.shape());
+  t.ops().add(y.data<float>(), a.value.template data<float>(), b.value.template data<float>(), y.count());
+  return t.result(std::move(y), [sa = a.slot, sb = b.slot](tape<Backend>& on, tensor dy) {
+    on.contribute(sa, dy);
+    on.contribute(sb, std::move(dy));
+  });
+}
+
+/// y = x·mask/(1 − rate), the mask a function of (seed, stream, index); dx = dy·mask/(1 − rate) with the same mask. Works
+/// in place: pass x by moving it in. A rate of 0 is the identity.
+template <class Backend>
+[[nodiscard]] variable dropout(tape<Backend>& t, variable x, float rate, std::uint64_t seed, std::uint64_t stream) {
+  if (rate <= 0.0F) return x;
+  const auto apply = [rate, seed, stream](tape<Backend>& on, tensor& v) {
+    detail::with_activation_type(v.type(),
+                                 [&]<class Act>() { on.ops().dropout(v.data<Act>(), v.count(), rate, seed, stream); });
+  };
+  tensor y = t.exclusive(std::move(x.value));
+  apply(t, y);
+  return t.result(std::move(y), [slot = x.slot, apply](tape<Backend>& on, tensor dy) {
+    tensor dx = on.exclusive(std::move(dy));
+    apply(on, dx);
+    on.contribute(slot, std::move(dx));
+  });
+}
+
+/// How the heads lie in a packed row [q (heads) | k (kv_heads) | v (kv_heads)], each head `head_size` wide.
+struct head_layout {
+  std::int64_t batch = 0;
+  std::int64_t T = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_size = 0;
+
+  [[nodiscard]] constexpr std::int64_t row() const noexcept { return (heads + 2 * kv_heads) * head_size; }
+};
+
+/// Turns q and k by their position (Su et al. 2021); the gradient is turned back. Works in place: move x in. `table` must
+/// outlive the tape's recording.
+template <class Backend>
+[[nodiscard]] variable rotary(tape<Backend>& t, variable x, const kernels::rotary_table& table, const head_layout& layout) {
+  const auto apply = [&table, layout](tape<Backend>& on, tensor& v, bool inverse) {
+    detail::with_activation_type(v.type(), [&]<class Act>() {
+      on.ops().rotary(table, v.data<Act>(), layout.batch, layout.T, layout.row(), layout.heads + layout.kv_heads,
+                      layout.head_size, inverse);
+    });
+  };
+  tensor y = t.exclusive(std::move(x.value));
+  apply(t, y, false);
+  return t.result(std::move(y), [slot = x.slot, apply](tape<Backend>& on, tensor dy) {
+    tensor dx = on.exclusive(std::move(dy));
+    apply(on, dx, true);
+    on.contribute(slot, std::move(dx));
+  });
+}
+
+namespace detail {
+
+inline kernels::attention_shape attention_shape_of(const head_layout& l) noexcept {
+  kernels::attention_shape s;
+  s.batch = l.batch, s.T = l.T, s.heads = l.heads, s.kv_heads = l.kv_heads, s.head_size = l.head_size;
+  s.q_stride = s.k_stride = s.v_stride = l.row();
+  s.o_stride = l.heads * l.head_size;
+  s.scale = 1.0F / std::sqrt(static_cast<float>(l.head_size));
+  return s;
+}
+
+}  // namespace detail
+
+/// o = softmax(q·kᵀ/√d, causal)·v for packed rows (`head_layout`); keeps q, k, v, o and one number per row and head. With
+/// P the probabilities made again: dv = Pᵀ·do, dS = P∘(do·vᵀ − ⟨do, o⟩), dq = dS·k/√d, dk = dSᵀ·q/√d (Dao 2023).
+template <class Backend>
+[[nodiscard]] variable attention(tape<Backend>& t, const variable& qkv, const head_layout& layout) {
+  const auto shape = detail::attention_shape_of(layout);
+  const std::int64_t k = layout.heads * layout.head_size;
+  const std::int64_t v = k + layout.kv_heads * layout.head_size;
+  tensor o = t.make(qkv.value.type(), {qkv.value.rows(), shape.o_stride});
+  tensor sums = t.make(dtype::f32, {layout.batch * layout.heads, layout.T});
+  detail::with_activation_type(o.type(), [&]<class Act>() {
+    const Act* p = qkv.value.template data<Act>();
+    t.ops().attention_forward(shape, p, p + k, p + v, o.data<Act>(), sums.data<float>());
+  });
+  return t.result(o, [qkv, o, sums = std::move(sums), shape, k, v](tape<Backend>& on, const tensor& d_o) {
+    tensor d = on.make(qkv.value.type(), qkv.value.shape());
+    detail::with_activation_type(d.type(), [&]<class Act>() {
+      const Act* p = qkv.value.template data<Act>();
+      Act* g = d.data<Act>();
+      on.ops().attention_backward(shape, p, p + k, p + v, o.data<Act>(), d_o.data<Act>(), sums.data<float>(), g, g + k,
+                                  g + v);
+    });
+    on.contribute(qkv.slot, std::move(d));
+  });
+}
+
+/// The output layer and its loss: Σ over rows of −log softmax(x·Wᵀ)[target], rows with a negative target left out. While
+/// recording, the gradient of grad_scale × that sum is made at once (dx = grad_scale·(softmax − onehot)·W, dW +=
+/// grad_scale·(softmax − onehot)ᵀ·x), because the logits are gone afterwards; `backward()` then starts from it.
+template <class Backend>
+[[nodiscard]] double cross_entropy(tape<Backend>& t, const variable& x, const parameter& weight,
+                                   std::span<const std::int32_t> targets, float grad_scale) {
+  const bool training = t.recording() && x.wants_gradient();
+  tensor dx = training ? t.make(x.value.type(), x.value.shape()) : tensor{};
+  const double loss = detail::with_activation_type(x.value.type(), [&]<class Act>() {
+    return t.ops().cross_entropy(x.value.template data<Act>(), weight.template data<Act>(), targets.data(), x.value.rows(),
+                                 x.value.columns(), weight.rows, grad_scale, training ? dx.data<Act>() : nullptr,
+                                 training ? weight.gradient : nullptr);
+  });
+  if (training) t.contribute(x.slot, std::move(dx));
+  return loss;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::autograd
+
+#endif  // CAUSEWAY_AUTOGRAD_OPS_HPP
+
 // ---- causeway/kernels/decode.hpp ----
 #ifndef CAUSEWAY_KERNELS_DECODE_HPP
 #define CAUSEWAY_KERNELS_DECODE_HPP
@@ -14289,7 +13999,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
 }
 
 CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
-  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  const auto has = [&](const nn::block_range& r) { return r.contains(block); };
   return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
 }
 
@@ -15779,7 +15489,7 @@ CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) co
 CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
   std::size_t place = 0;
   for (const nn::block_range& r : holds) {
-    if (r.first <= block && block < r.last) {
+    if (r.contains(block)) {
       place += static_cast<std::size_t>(block - r.first);
       return place < squares.size() ? squares[place] : 0;
     }
@@ -22282,440 +21992,6 @@ inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here
 
 #endif  // CAUSEWAY_COLLECTIVE_CHANNELS_HPP
 
-// ---- causeway/net/scoped_operation.hpp ----
-#ifndef CAUSEWAY_NET_SCOPED_OPERATION_HPP
-#define CAUSEWAY_NET_SCOPED_OPERATION_HPP
-
-// A send or receive that cannot outlive its buffer: what is still under way when this object goes, is cancelled. Keep it
-// with the buffer, declared below it, so that it goes first.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
-
-/// One operation, or none. `on`, which it was started on, is a Transport or a fabric; it must stay where it is, and outlive
-/// the operation. Not thread-safe.
-class scoped_operation {
- public:
-  scoped_operation() = default;
-  template <class T>
-  scoped_operation(T& on, operation op) : on_{&on}, ways_{&ways_of<T>}, op_{op} {}
-  scoped_operation(scoped_operation&& other) noexcept
-      : on_{other.on_}, ways_{other.ways_}, op_{std::exchange(other.op_, 0)} {}
-  scoped_operation& operator=(scoped_operation&& other) noexcept {
-    if (this == &other) return *this;
-    cancel();
-    on_ = other.on_;
-    ways_ = other.ways_;
-    op_ = std::exchange(other.op_, 0);
-    return *this;
-  }
-  ~scoped_operation() { cancel(); }
-
-  /// Whether there is one that was not waited for.
-  [[nodiscard]] bool started() const noexcept { return op_ != 0; }
-  /// 0 where there is none.
-  [[nodiscard]] operation number() const noexcept { return op_; }
-  /// Whether `wait` would return at once.
-  [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
-  /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
-  result<std::size_t> wait(time_point deadline) {
-    if (op_ == 0) return std::size_t{0};
-    return ways_->wait(on_, std::exchange(op_, 0), deadline);
-  }
-  void cancel() {
-    if (op_ != 0) (void)wait(time_point{});  // in the past
-  }
-
- private:
-  struct ways {
-    result<std::size_t> (*wait)(void* on, operation op, time_point deadline);
-    bool (*done)(void* on, operation op);
-  };
-  template <class T>
-  static constexpr ways ways_of{
-      [](void* on, operation op, time_point deadline) { return static_cast<T*>(on)->wait(op, deadline); },
-      [](void* on, operation op) { return static_cast<const T*>(on)->done(op); }};
-
-  void* on_ = nullptr;
-  const ways* ways_ = nullptr;
-  operation op_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_SCOPED_OPERATION_HPP
-
-// ---- causeway/collective/options.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
-#define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
-
-// What all collectives share: how long they may take, how they cut data, where they keep working memory.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// How a sum travels. `n` peers, `size` bytes of f32 each.
-enum class algorithm : std::uint8_t {
-  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
-              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
-  one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
-  butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
-  ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
-};
-
-/// Memory that collectives reuse. Give the same one to every call of a thread and they allocate nothing after the largest
-/// call was seen. Not for two threads at once.
-class collective_workspace {
- public:
-  /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
-
-  [[nodiscard]] std::vector<net::scoped_operation>& operations() noexcept { return operations_; }
-  [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
-  [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
-  [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
-  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
-
- private:
-  aligned_buffer<std::byte> memory_;
-  std::vector<net::scoped_operation> operations_;
-  std::vector<std::size_t> sizes_;
-  std::vector<const float*> parts_;
-  thread_pool alone_{1};
-};
-
-struct collective_options {
-  time_point deadline = no_deadline;                    ///< on the transport's clock, for the whole call
-  algorithm how = algorithm::automatic;                 ///< must be the same on all peers, as must the next three
-  std::size_t chunk_bytes = std::size_t{256} << 10U;    ///< f32 bytes that are sent, summed and passed on as one piece
-  std::size_t one_shot_bytes = std::size_t{64} << 10U;  ///< of a peer; and at most 16 times as many of all together
-  std::uint32_t window = 4;                             ///< chunks under way at a time in each of the two phases
-  thread_pool* pool = nullptr;                          ///< for sums and codecs; none: the caller's thread
-  collective_workspace* workspace = nullptr;            ///< none: allocated for this call
-  /// Look at finished sums of f32 that arrive, too: for peers that do not rely on each other's own check. Costs 6 % of an
-  /// all-reduce over loopback.
-  bool checks_results = false;
-};
-
-/// The same, for links of `streams` TCP connections each. Several streams are what a lossy line without BBR gets; each then
-/// carries one chunk at a time and slowly, so there must be chunks for all of them: 16 MiB over 100 Mbit/s with 50 ms and
-/// 1 % loss took 4.7 s instead of 9.5 s. All peers must give the same number.
-constexpr collective_options tuned_for_streams(collective_options o, std::size_t streams) noexcept {
-  if (streams <= 1) return o;
-  o.chunk_bytes = std::size_t{128} << 10U;
-  o.window = 16;
-  return o;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
-
-// ---- causeway/collective/impl/options.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-
-// Bodies of collective/options.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
-  if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
-  return memory_.data();
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-#endif
-
-// ---- causeway/collective/flight.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
-#define CAUSEWAY_COLLECTIVE_FLIGHT_HPP
-
-// The sends and receives that one collective has under way. Buffers belong to the caller, so a collective must not return
-// while the transport still reads or writes them: whatever is under way when this object goes, is cancelled.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-inline std::string peer_name(net::peer_index peer) { return "peer " + std::to_string(peer); }
-
-/// Which message of a collective.
-struct part {
-  std::uint32_t phase = 0;  ///< below channel_stride
-  std::size_t chunk = 0;
-};
-
-namespace detail {
-
-CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what);
-
-/// An error says which peer was waited for.
-CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved);
-
-CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
-
-}  // namespace detail
-
-/// Numbered places, each empty or holding one operation of a collective on `id`. What the message is, its phase and the
-/// number of its chunk, becomes part of its channel.
-template <net::Transport T>
-class flight {
- public:
-  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::scoped_operation>& places,
-         std::size_t count)
-      : transport_{transport}, id_{id}, deadline_{deadline}, places_{places} {
-    places_.clear();
-    places_.resize(count);
-  }
-  flight(const flight&) = delete;
-  flight& operator=(const flight&) = delete;
-  ~flight() { places_.clear(); }
-
-  [[nodiscard]] net::peer_index self() const { return transport_.self(); }
-  [[nodiscard]] std::uint32_t size() const { return transport_.size(); }
-
-  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(!places_[place].started());
-    places_[place] = {transport_, transport_.send(to, detail::id_of(id_, what), bytes)};
-  }
-
-  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
-    CAUSEWAY_EXPECT(!places_[place].started());
-    places_[place] = {transport_, transport_.receive(from, detail::id_of(id_, what), buffer)};
-  }
-
-  /// One more place than the constructor was asked for.
-  std::size_t add_place() {
-    places_.emplace_back();
-    return places_.size() - 1;
-  }
-
-  /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer.
-  result<std::size_t> wait(std::size_t place, net::peer_index peer) {
-    return detail::naming(peer, places_[place].wait(deadline_));
-  }
-
-  /// As wait, for a send.
-  result<void> finish(std::size_t place, net::peer_index peer) { return detail::without_size(wait(place, peer)); }
-
-  /// As wait, for a message whose length is known.
-  result<void> wait_exact(std::size_t place, net::peer_index peer, std::size_t bytes) {
-    CAUSEWAY_ASSIGN(const std::size_t moved, wait(place, peer));
-    if (moved != bytes) {
-      return fail(errc::protocol, peer_name(peer),
-                  "it sent " + std::to_string(moved) + " bytes where " + std::to_string(bytes) +
-                      " belong; do all peers run the same model, options and version?");
-    }
-    return {};
-  }
-
- private:
-  T& transport_;
-  net::message_id id_;
-  time_point deadline_;
-  std::vector<net::scoped_operation>& places_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP
-
-// ---- causeway/collective/impl/flight.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
-
-// Bodies of collective/flight.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
-
-CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
-  id.channel = numbered(id.channel + what.phase, what.chunk);
-  return id;
-}
-
-CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
-  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
-  return moved;
-}
-
-CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
-  if (!moved) return std::move(moved).error();
-  return {};
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
-#endif
-
-// ---- causeway/collective/gather.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
-#define CAUSEWAY_COLLECTIVE_GATHER_HPP
-
-// Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
-// than the caller's limit because somebody else says so. And whether all peers hold the same thing.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-namespace detail {
-
-/// The places of one gather's operations: for every peer a length and bytes, out and in.
-struct gather_places {
-  std::size_t peers;
-  [[nodiscard]] std::size_t length_out(net::peer_index p) const { return p; }
-  [[nodiscard]] std::size_t bytes_out(net::peer_index p) const { return peers + p; }
-  [[nodiscard]] std::size_t length_in(net::peer_index p) const { return 2 * peers + p; }
-  [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
-};
-
-CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
-
-/// Receives from all others: `lengths` are under way already.
-template <net::Transport T>
-result<void> collect(flight<T>& ops, const gather_places& at, std::span<const std::size_t> lengths, std::size_t limit,
-                     std::vector<std::vector<std::byte>>& all) {
-  for (net::peer_index p = 0; p < lengths.size(); ++p) {
-    if (p == ops.self()) continue;
-    CAUSEWAY_TRY(ops.wait_exact(at.length_in(p), p, sizeof(std::uint64_t)));
-    if (lengths[p] > limit) return too_long(p, lengths[p], limit);
-    all[p].resize(lengths[p]);
-    ops.receive(at.bytes_in(p), p, part{1}, all[p]);
-  }
-  for (net::peer_index p = 0; p < lengths.size(); ++p) {
-    if (p != ops.self()) CAUSEWAY_TRY(ops.wait_exact(at.bytes_in(p), p, all[p].size()));
-  }
-  return {};
-}
-
-/// Sends `mine` to the peers that `wants` names, and receives from all others if `wants` names this one.
-template <net::Transport T, class Wants>
-result<void> gather_to(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
-                       std::vector<std::vector<std::byte>>& all, const Wants& wants, const collective_options& options) {
-  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));  // lengths travel as the workspace holds them
-  const net::peer_index self = transport.self();
-  if (mine.size() > limit) return too_long(self, mine.size(), limit);
-  const gather_places at{transport.size()};
-  collective_workspace own;
-  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
-  auto& lengths = workspace.sizes();
-  lengths.assign(at.peers, mine.size());
-  flight<T> ops{transport, id, options.deadline, workspace.operations(), 4 * at.peers};
-  for (net::peer_index p = 0; p < at.peers && wants(self); ++p) {
-    if (p != self) ops.receive(at.length_in(p), p, part{0}, std::as_writable_bytes(std::span{&lengths[p], 1}));
-  }
-  for (net::peer_index p = 0; p < at.peers; ++p) {
-    if (p == self || !wants(p)) continue;
-    ops.send(at.length_out(p), p, part{0}, std::as_bytes(std::span{&lengths[self], 1}));
-    ops.send(at.bytes_out(p), p, part{1}, mine);
-  }
-  if (wants(self)) {
-    all.resize(at.peers);
-    all[self].assign(mine.begin(), mine.end());
-    CAUSEWAY_TRY(collect(ops, at, lengths, limit, all));
-  }
-  for (net::peer_index p = 0; p < at.peers; ++p) {
-    CAUSEWAY_TRY(ops.finish(at.length_out(p), p));
-    CAUSEWAY_TRY(ops.finish(at.bytes_out(p), p));
-  }
-  return {};
-}
-
-}  // namespace detail
-
-/// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
-/// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
-result<void> gather(net::Transport auto& transport, const net::message_id& id, net::peer_index root,
-                    std::span<const std::byte> mine, std::size_t limit, std::vector<std::vector<std::byte>>& all,
-                    const collective_options& options = {}) {
-  CAUSEWAY_EXPECT(root < transport.size());
-  const auto wants = [root](net::peer_index p) { return p == root; };
-  return detail::gather_to(transport, id, mine, limit, all, wants, options);
-}
-
-/// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
-result<void> all_gather(net::Transport auto& transport, const net::message_id& id, std::span<const std::byte> mine,
-                        std::size_t limit, std::vector<std::vector<std::byte>>& all,
-                        const collective_options& options = {}) {
-  const auto wants = [](net::peer_index) { return true; };
-  return detail::gather_to(transport, id, mine, limit, all, wants, options);
-}
-
-/// For parts of equal length: `all` has n parts of mine.size() bytes; part p becomes the bytes of peer p. 1 latency; every
-/// peer sends n-1 times its bytes. `mine` may be the peer's own part of `all`.
-template <net::Transport T>
-result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::span<std::byte> all,
-                        const collective_options& options = {}) {
-  const net::peer_index self = transport.self();
-  const std::uint32_t peers = transport.size();
-  const std::size_t size = mine.size();
-  CAUSEWAY_EXPECT(all.size() == size * peers);
-  collective_workspace own;
-  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
-  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
-  for (std::uint32_t i = 1; i < peers; ++i) {
-    const net::peer_index from = (self + peers - i) % peers;
-    ops.receive(peers + from, from, part{}, all.subspan(from * size, size));
-  }
-  for (std::uint32_t i = 1; i < peers; ++i) ops.send((self + i) % peers, (self + i) % peers, part{}, mine);
-  if (size > 0) std::memmove(all.data() + self * size, mine.data(), size);
-  for (net::peer_index p = 0; p < peers; ++p) {
-    if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
-  }
-  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
-  return {};
-}
-
-/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
-result<void> all_equal(net::Transport auto& transport, const net::message_id& id, std::uint64_t own,
-                       const std::string& complaint, const collective_options& options = {}) {
-  if (transport.size() == 1) return {};
-  std::vector<std::uint64_t> all(transport.size());
-  CAUSEWAY_TRY(
-      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
-  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
-    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
-  }
-  return {};
-}
-
-#ifdef CAUSEWAY_COMPILED
-extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                        std::size_t, std::vector<std::vector<std::byte>>&, const collective_options&);
-extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                        std::span<std::byte>, const collective_options&);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
-
-// ---- causeway/collective/impl/gather.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-
-// Bodies of collective/gather.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
-  return fail(errc::too_large, peer_name(peer),
-              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
-}
-
-#ifdef CAUSEWAY_COMPILED
-template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>, std::size_t,
-                                 std::vector<std::vector<std::byte>>&, const collective_options&);
-template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
-                                 std::span<std::byte>, const collective_options&);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-#endif
-
 // ---- causeway/collective/group_view.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
 #define CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
@@ -23025,268 +22301,6 @@ CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, 
 #endif  // CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
 #endif
 
-// ---- causeway/autograd/checkpoint.hpp ----
-#ifndef CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
-#define CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
-
-// Recomputation (Chen et al. 2016): a part of a model keeps only its input and is computed again when its gradient is
-// wanted. Costs one more forward of that part; a row of L equal blocks keeps L inputs and one block's activations.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace autograd {
-
-/// Runs `block(tape, x) -> variable` without keeping anything but x, and again in the backward pass, this time recording.
-/// The block must compute the same both times: its randomness a function of numbers it captured, its parameters unchanged.
-template <class Backend, class Block>
-[[nodiscard]] variable checkpoint(tape<Backend>& t, const variable& x, Block block) {
-  if (!t.recording()) return block(t, x);
-  variable y;
-  {
-    const recording_scope off{t, false};
-    y = block(t, x);
-  }
-  return t.result(std::move(y.value), [x, block](tape<Backend>& on, tensor dy) {
-    const auto begin = on.position();
-    const recording_scope scope{on, true};
-    const variable input = on.leaf(x.value);
-    const gradient_slot output = block(on, input).slot;
-    on.contribute(output, std::move(dy));
-    on.backward_to(begin);
-    on.contribute(x.slot, on.take(input.slot));
-    on.release_to(begin);
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::autograd
-
-#endif  // CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
-
-// ---- causeway/nn/declaration.hpp ----
-#ifndef CAUSEWAY_NN_DECLARATION_HPP
-#define CAUSEWAY_NN_DECLARATION_HPP
-
-// How a family says which parameters it has and how each starts. Only matrices and tables start at random. A peer that
-// holds a part of the model declares all of it and gets what is its own: the rest is counted, so that a parameter starts
-// the same wherever it is held, but takes no memory.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// How a parameter starts: normal with this mean and deviation.
-struct initial_distribution {
-  float mean = 0.0F;
-  float deviation = 0.0F;
-  std::size_t number = 0;  ///< of the parameter among all of the whole model
-};
-
-/// The segment of a parameter that this peer does not hold.
-inline constexpr std::size_t not_held = static_cast<std::size_t>(-1);
-
-/// Segments that are added up for every token and position.
-struct embedding_tables {
-  std::size_t tokens = not_held;     ///< [vocabulary, width]
-  std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
-};
-
-/// What these tables hold.
-struct embedding_values {
-  std::vector<float> tokens;     ///< [vocabulary, width]
-  std::vector<float> positions;  ///< [context, width]; empty where there is no such table
-};
-
-/// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
-inline constexpr float initial_deviation = 0.02F;
-CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexcept;
-
-/// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
-class declaration {
- public:
-  /// `store` gets what belongs to `part` of a model with `layers` layers. With `joined_ends` what stands before and behind
-  /// them is block 0 (declared first, all of it), and layer i block i + 1; else layer i is block i.
-  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers, bool joined_ends = false);
-
-  /// The layer that the next parameters belong to; `layers` after the last. It makes their `parameter_segment::block`.
-  CAUSEWAY_DECL void in_block(std::int64_t layer) noexcept;
-
-  /// A token table; one that is the output layer too is held at both ends.
-  CAUSEWAY_DECL std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
-
-  CAUSEWAY_DECL std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
-  CAUSEWAY_DECL std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
-                                   float deviation = initial_deviation);
-  CAUSEWAY_DECL std::size_t vector(std::string name, std::int64_t size, float value);
-
-  [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
-
- private:
-  CAUSEWAY_DECL std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
-                                initial_distribution d, bool also_here = false);
-
-  parameter_store& store_;
-  model_part part_;
-  std::int64_t layers_;
-  std::vector<initial_distribution> initial_;
-  std::size_t declared_ = 0;
-  std::int64_t block_ = -1;
-  bool joined_ends_;
-};
-
-/// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
-/// number of threads, and however the model is cut. Parameters that `kept` names are left as they are.
-CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed, std::span<const parameter_segment> kept = {});
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_DECLARATION_HPP
-
-// ---- causeway/nn/impl/declaration.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
-#define CAUSEWAY_NN_IMPL_DECLARATION_IPP
-
-// Bodies of nn/declaration.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
-  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
-}
-
-CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers,
-                                       bool joined_ends)
-    : store_{store}, part_{part}, layers_{layers}, joined_ends_{joined_ends} {
-  in_block(-1);
-}
-
-CAUSEWAY_DECL void declaration::in_block(std::int64_t layer) noexcept {
-  const bool end = layer < 0 || layer >= layers_;
-  block_ = !joined_ends_ ? layer : end ? 0 : layer + 1;
-}
-
-CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
-  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-             tied && !joined_ends_ && part_.holds_parameters(layers_, layers_));
-}
-
-CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
-  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
-}
-
-CAUSEWAY_DECL std::size_t declaration::matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
-                                              float deviation) {
-  return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
-}
-
-CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t size, float value) {
-  return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
-}
-
-CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
-                                           initial_distribution d, bool also_here) {
-  d.number = declared_++;
-  if (!also_here && !part_.holds_parameters(block_, layers_ + (joined_ends_ ? 1 : 0))) return not_held;
-  initial_.push_back(d);
-  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
-}
-
-CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
-                                std::uint64_t seed, std::span<const parameter_segment> kept) {
-  for (std::size_t i = 0; i < store.segments().size(); ++i) {
-    const auto& s = store.segments()[i];
-    if (std::any_of(kept.begin(), kept.end(), [&](const auto& k) { return k.name == s.name; })) continue;
-    float* values = store.value(i);
-    pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
-      for (std::int64_t row = part.begin; row < part.end; ++row) {
-        rng random{seed, mix(d.number, static_cast<std::uint64_t>(row), 0x696E6974U)};
-        for (std::int64_t j = 0; j < s.columns; ++j) {
-          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
-        }
-      }
-    });
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
-#endif
-
-// ---- causeway/nn/memory_estimate.hpp ----
-#ifndef CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
-#define CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
-
-// How much memory a training step needs, from the shape alone: so that a peer can refuse a model before it starts, or
-// choose recomputation. Counted as the tape really keeps things, size classes of the pool included.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// Bytes, by purpose. Optimizer state is the optimizer's to say.
-struct memory_estimate {
-  std::size_t parameters = 0;
-  std::size_t gradients = 0;
-  std::size_t low_precision = 0;         ///< bf16 copies of the weights
-  std::size_t activations = 0;           ///< kept between forward and backward, at their peak
-  std::size_t activation_gradients = 0;  ///< made on the way back
-  std::size_t logits = 0;                ///< one chunk of the output layer
-  std::size_t scratch = 0;               ///< packed operands and partial sums of kernels
-
-  CAUSEWAY_DECL [[nodiscard]] std::size_t total() const noexcept;
-};
-
-/// What an estimate depends on.
-struct model_sizes {
-  std::int64_t rows = 0;  ///< batch · T
-  std::int64_t width = 0;
-  std::int64_t layers = 0;
-  std::int64_t vocabulary = 0;
-  std::int64_t parameters = 0;  ///< length of the flat buffer
-  bool low = false;
-  bool recompute = false;
-};
-
-CAUSEWAY_DECL [[nodiscard]] memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
-
-// ---- causeway/nn/impl/memory_estimate.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
-#define CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
-
-// Bodies of nn/memory_estimate.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-CAUSEWAY_DECL std::size_t memory_estimate::total() const noexcept {
-  return parameters + gradients + low_precision + activations + activation_gradients + logits + scratch;
-}
-
-CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept {
-  const auto bytes = [&s](std::int64_t columns, std::size_t each) { return pooled_bytes(s.rows, columns, each); };
-  const std::size_t size = s.low ? 2 : 4;
-  const auto layers = static_cast<std::size_t>(s.layers);
-  const auto length = static_cast<std::size_t>(s.parameters);
-  memory_estimate e;
-  e.parameters = e.gradients = length * sizeof(float);
-  e.low_precision = s.low ? length * 2 : 0;
-  // All blocks, or the inputs of all blocks and one block; then the end of the stream and what the output layer reads.
-  e.activations = (s.recompute ? layers * bytes(s.width, 4) + family.block : layers * family.block) + bytes(s.width, 4) +
-                  bytes(s.width, size) + 2 * bytes(1, 4);
-  // The gradient of the stream and of one norm's output, in bf16 mode a rounded copy, and the block's largest.
-  e.activation_gradients = bytes(s.width, 4) + bytes(s.width, size) + (s.low ? bytes(s.width, size) : 0) + family.transient;
-  const std::int64_t chunk = kernels::detail::rows_per_chunk(s.rows, s.vocabulary);
-  e.logits = static_cast<std::size_t>(chunk * s.vocabulary) * (s.low ? 6 : 4);
-  // Products pack blocks of both operands; the widest layer's is width × 4·width.
-  e.scratch = (std::size_t{4} << 20U) + 16 * static_cast<std::size_t>(s.width * s.width);
-  return e;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
-#endif
-
 // ---- causeway/nn/micro_batch.hpp ----
 #ifndef CAUSEWAY_NN_MICRO_BATCH_HPP
 #define CAUSEWAY_NN_MICRO_BATCH_HPP
@@ -23402,1363 +22416,67 @@ CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_bat
 #endif  // CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
 #endif
 
-// ---- causeway/nn/recorded_passes.hpp ----
-#ifndef CAUSEWAY_NN_RECORDED_PASSES_HPP
-#define CAUSEWAY_NN_RECORDED_PASSES_HPP
+// ---- causeway/net/scoped_operation.hpp ----
+#ifndef CAUSEWAY_NET_SCOPED_OPERATION_HPP
+#define CAUSEWAY_NET_SCOPED_OPERATION_HPP
 
-// Training passes that repeat, for backends that can record one and start it again with one call: a small model on a GPU
-// would else wait for its hundreds of launches. The numbers are those of passes that are not recorded.
+// A send or receive that cannot outlive its buffer: what is still under way when this object goes, is cancelled. Keep it
+// with the buffer, declared below it, so that it goes first.
 
-#include <list>
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// `make_recording` gives what is described in cuda/recording.hpp, or null.
-template <class B>
-concept RecordingBackend = requires(B& b) {
-  b.make_recording()->rehearse();
-};
-
-/// Where passes are only run.
-template <class BackendType>
-class recorded_passes {
+/// One operation, or none. `on`, which it was started on, is a Transport or a fabric; it must stay where it is, and outlive
+/// the operation. Not thread-safe.
+class scoped_operation {
  public:
-  explicit recorded_passes(BackendType&) noexcept {}
-
-  template <class Pass>
-  [[nodiscard]] result<double> run(const micro_batch& b, autograd::tape<BackendType>& plain, Pass&& pass) {
-    return pass(plain, b);
+  scoped_operation() = default;
+  template <class T>
+  scoped_operation(T& on, operation op) : on_{&on}, ways_{&ways_of<T>}, op_{op} {}
+  scoped_operation(scoped_operation&& other) noexcept
+      : on_{other.on_}, ways_{other.ways_}, op_{std::exchange(other.op_, 0)} {}
+  scoped_operation& operator=(scoped_operation&& other) noexcept {
+    if (this == &other) return *this;
+    cancel();
+    on_ = other.on_;
+    ways_ = other.ways_;
+    op_ = std::exchange(other.op_, 0);
+    return *this;
   }
-  void forget() noexcept {}
-  [[nodiscard]] static std::uint64_t replays() noexcept { return 0; }
-};
+  ~scoped_operation() { cancel(); }
 
-/// A shape is recorded when it comes twice in succession: then it is run once in buffers of its own, which nobody else is
-/// given any more, recorded the next time, and from then on replayed. The two shapes used last are kept. Where recording
-/// fails, the pass, of which nothing has run, is run as ever, and the shape is not tried again.
-template <RecordingBackend BackendType>
-class recorded_passes<BackendType> {
- public:
-  using tape_type = autograd::tape<BackendType>;
-  static constexpr std::size_t most = 2;
-
-  /// The backend must outlive it.
-  explicit recorded_passes(BackendType& backend) noexcept : backend_{backend} {}
-
-  /// Gradients and loss of a pass: `pass(tape, batch)`, or what it was recorded as. Parameters must be where they are
-  /// needed before.
-  template <class Pass>
-  [[nodiscard]] result<double> run(const micro_batch& b, tape_type& plain, Pass&& pass) {
-    kept_pass* const kept = find(b, plain);
-    if (kept == nullptr || kept->next == stage::refused) return pass(plain, b);
-    if (kept->next == stage::rehearsal) return rehearse(*kept, b, pass);
-    if (kept->next == stage::recording) {
-      CAUSEWAY_TRY(backend_.finish());  // an error from before this pass is not one of recording it
-      if (!record(*kept, b, pass)) {
-        kept->refuse();
-        return pass(plain, b);
-      }
-    }
-    const double loss = kept->how->replay({b.inputs, b.targets, b.dropout_stream});
-    CAUSEWAY_TRY(backend_.finish());
-    ++replays_;
-    return loss;
+  /// Whether there is one that was not waited for.
+  [[nodiscard]] bool started() const noexcept { return op_ != 0; }
+  /// 0 where there is none.
+  [[nodiscard]] operation number() const noexcept { return op_; }
+  /// Whether `wait` would return at once.
+  [[nodiscard]] bool done() const { return op_ == 0 || ways_->done(on_, op_); }
+  /// Bytes moved; 0 where there is none. Afterwards there is none: what takes longer is cancelled.
+  result<std::size_t> wait(time_point deadline) {
+    if (op_ == 0) return std::size_t{0};
+    return ways_->wait(on_, std::exchange(op_, 0), deadline);
   }
-
-  /// After parameters have moved to other memory.
-  void forget() noexcept {
-    kept_.clear();
-    last_ = {};
-  }
-
-  [[nodiscard]] std::uint64_t replays() const noexcept { return replays_; }
-
- private:
-  using handle = decltype(std::declval<BackendType&>().make_recording());
-
-  enum class stage : std::uint8_t { rehearsal, recording, replay, refused };
-
-  struct shape {
-    std::size_t tokens = 0;
-    std::int64_t batch = 0;
-    float scale = 0.0F;
-    bool operator==(const shape&) const = default;
-  };
-
-  struct kept_pass {
-    kept_pass(const shape& s, BackendType& backend, handle recording)
-        : of{s}, memory{backend.source()}, own{backend, memory}, how{std::move(recording)} {}
-
-    void refuse() noexcept {
-      next = stage::refused;
-      how.reset();
-      memory.trim();
-    }
-
-    shape of;
-    stage next = stage::rehearsal;
-    buffer_pool memory;
-    tape_type own;
-    handle how;  // goes before the memory that it writes
-  };
-
-  /// Null: run it.
-  kept_pass* find(const micro_batch& b, tape_type& plain) {
-    const shape wanted{b.inputs.size(), b.batch, b.grad_scale};
-    const bool again = std::exchange(last_, wanted) == wanted;
-    for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-      if (it->of == wanted) {
-        kept_.splice(kept_.begin(), kept_, it);
-        return &kept_.front();
-      }
-    }
-    if (!again) return nullptr;
-    handle how = backend_.make_recording();
-    if (how == nullptr) return nullptr;
-    if (kept_.size() == most) kept_.pop_back();
-    plain.memory().trim();  // its activations would stand beside ours
-    kept_.emplace_front(wanted, backend_, std::move(how));
-    return &kept_.front();
-  }
-
-  template <class Pass>
-  result<double> rehearse(kept_pass& kept, const micro_batch& b, Pass&& pass) {
-    kept.how->rehearse();
-    auto loss = pass(kept.own, b);
-    const auto ended = kept.how->end();
-    if (!loss) return loss;
-    if (!ended) return ended.error();
-    kept.next = stage::recording;
-    return loss;
-  }
-
-  /// From copies of the inputs, which may be one array.
-  template <class Pass>
-  bool record(kept_pass& kept, const micro_batch& b, Pass&& pass) {
-    const std::vector<std::int32_t> tokens{b.inputs.begin(), b.inputs.end()}, targets{b.targets.begin(), b.targets.end()};
-    const micro_batch copied{tokens, targets, b.batch, b.grad_scale, b.dropout_stream};
-    kept.how->record({tokens, targets, b.dropout_stream});
-    const bool told = pass(kept.own, copied).has_value();
-    const bool ended = kept.how->end().has_value();
-    if (told && ended) kept.next = stage::replay;
-    return told && ended;
-  }
-
-  BackendType& backend_;
-  std::list<kept_pass> kept_;  ///< the one used last first
-  shape last_;
-  std::uint64_t replays_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_RECORDED_PASSES_HPP
-
-// ---- causeway/nn/model_engine.hpp ----
-#ifndef CAUSEWAY_NN_MODEL_ENGINE_HPP
-#define CAUSEWAY_NN_MODEL_ENGINE_HPP
-
-// What a language model consists of: parameters and their bf16 copies, the family's declaration of them, and what passes
-// need: activation memory, a tape, recordings. And how the part of a model that is here becomes another one.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
-
-/// In one place, which stays when the model moves: tapes point into it. Throws std::bad_alloc.
-template <class Family, class Backend>
-struct model_engine {
-  model_engine(const typename Family::options_type& options, Backend b, model_part held)
-      : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
-    store.allocate(backend.source());
-    low = copies_of(store, options);
-    keep_copies();
-  }
-
-  aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
-    if (options.precision.type() != dtype::bf16) return {};  // without data: that is how a pass knows
-    return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
-  }
-
-  // A device's optimizers write no copies along.
-  void keep_copies() {
-    if constexpr (kernels::computes_on_host<Backend>) store.keep_copies(low.size() > 0 ? low.data() : nullptr);
-  }
-
-  /// What a run begins with, but for what `kept` names.
-  void begin(parameter_store& values, const Family& declared, std::span<const parameter_segment> kept = {}) {
-    fill_initial(backend.pool(), values, declared.initial(), seed, kept);
-    if (adjust) adjust(backend.pool(), values);
-  }
-
-  [[nodiscard]] embedding_values initial_embedding() {
-    parameter_store ends;
-    const bool joined = family.options().joined_ends;
-    const Family declared{family.options(), ends, joined ? model_part{block_range{0, 1}} : model_part::ends()};
-    ends.allocate_values();
-    begin(ends, declared);
-    const auto table = [&ends](std::size_t segment) {
-      if (segment == not_held) return std::vector<float>{};
-      const float* const from = ends.value(segment);
-      return std::vector<float>(from, from + ends.segments()[segment].size());
-    };
-    return {table(declared.embedding().tokens), table(declared.embedding().positions)};
-  }
-
-  void hold(model_part wanted) {
-    parameter_store fresh;
-    Family declared{family.options(), fresh, wanted};
-    fresh.allocate(backend.source());
-    auto copies = copies_of(fresh, family.options());
-    begin(fresh, declared, store.segments());
-    for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
-      std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
-    });
-    recorded.forget();
-    store = std::move(fresh);
-    family = std::move(declared);
-    part = std::move(wanted);
-    low = std::move(copies);
-    keep_copies();
-    seen_version = 0;
-  }
-
-  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
-  void refresh() {
-    if (seen_version == store.version()) return;
-    backend.ops().fetch(store.values().data(), store.values().size_bytes());
-    if (low.size() > 0 && !store.has_copies()) refresh_low();
-    seen_version = store.version();
-  }
-  void refresh_low() {
-    for (std::size_t i = 0; i < store.segments().size(); ++i) {
-      const auto& s = store.segments()[i];
-      if (s.kind != parameter_kind::matrix && i != family.head()) continue;
-      backend.ops().convert(store.value(i), low.data() + s.offset, s.size());
-    }
-  }
-
-  Backend backend;
-  model_part part;
-  parameter_store store;
-  Family family;
-  std::uint64_t seed = 0;
-  std::function<void(thread_pool&, parameter_store&)> adjust;
-  aligned_buffer<bf16> low;
-  std::uint64_t seen_version = 0;
-  buffer_pool memory{backend.source()};
-  autograd::tape<Backend> tape{backend, memory};
-  recorded_passes<Backend> recorded{backend};
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::nn::detail
-
-#endif  // CAUSEWAY_NN_MODEL_ENGINE_HPP
-
-// ---- causeway/nn/language_model.hpp ----
-#ifndef CAUSEWAY_NN_LANGUAGE_MODEL_HPP
-#define CAUSEWAY_NN_LANGUAGE_MODEL_HPP
-
-// A decoder-only language model: an embedding, a row of blocks, an output layer. A family (GPT-2, Llama) says which
-// parameters there are and what a block computes; everything else is here: training passes, evaluation, the cut into
-// stages, bf16 copies, initial values.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// See the head of this file. Movable; one thread at a time.
-template <class Family, class BackendType = kernels::cpu_backend>
-  requires kernels::Backend<BackendType>
-class language_model {
- public:
-  using options_type = typename Family::options_type;
-  using backend_type = BackendType;
-  using tape_type = autograd::tape<BackendType>;
-
-  /// Checks the options, reserves parameters and gradients (8 bytes per parameter, 10 in bf16 mode) and initialises them
-  /// with seed 0. With a `part`, the model has only the parameters of these blocks: it computes stages, not losses of its
-  /// own. Errors say which option is wrong and what would work.
-  [[nodiscard]] static result<language_model> create(const options_type& options, BackendType backend = BackendType{},
-                                                     model_part part = {}) {
-    CAUSEWAY_TRY(Family::validate(options));
-    CAUSEWAY_TRY(part.check(options.layers + (options.joined_ends ? 1 : 0)));
-    try {
-      language_model model{options, std::move(backend), std::move(part)};
-      model.initialize(0);
-      return result<language_model>{std::move(model)};
-    } catch (const std::bad_alloc&) {
-      return fail(errc::out_of_memory, std::string{Family::name},
-                  "no memory for the parameters: reduce layers, width or vocabulary");
-    }
-  }
-
-  [[nodiscard]] const options_type& options() const noexcept { return family().options(); }
-  [[nodiscard]] std::int64_t context_length() const noexcept { return options().context; }
-  [[nodiscard]] std::int64_t vocabulary() const noexcept { return options().vocabulary; }
-  [[nodiscard]] std::int64_t width() const noexcept { return options().width; }
-  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
-  /// Embedding and output layer are one block, the first.
-  [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
-  /// What of the model is here.
-  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
-  /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
-  [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
-  /// The segments of the embedding; `not_held` where the model has none here.
-  [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
-  /// The share of values dropped in training, after the embedding and of what blocks add.
-  [[nodiscard]] float dropout() const noexcept { return family().dropout(); }
-  [[nodiscard]] parameter_store& parameters() noexcept { return store(); }
-  [[nodiscard]] BackendType& backend() noexcept { return engine_->backend; }
-  /// Passes that were not run but started again from a recording; none with most backends (nn/recorded_passes.hpp).
-  [[nodiscard]] std::uint64_t replayed_passes() const noexcept { return engine_->recorded.replays(); }
-  /// The pool that activations come from, for its statistics.
-  [[nodiscard]] buffer_pool& activation_memory() noexcept { return engine_->memory; }
-
-  /// Equal on peers whose parameters mean the same: family, shape, vocabulary, tie and what else changes the function.
-  /// Threads, precision, recomputation and which part is held do not matter.
-  [[nodiscard]] std::uint64_t config_hash() const {
-    hasher h;
-    h.add_value(hash_text(Family::name));
-    family().hash_into(h);
-    parameter_store whole;
-    const Family declared{options(), whole};
-    return h.add_value(whole.layout_hash()).finish();
-  }
-
-  /// Values of a block in flat buffers, padding counted, with what stands before the first and behind the last one; held or
-  /// not.
-  [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
-    parameter_store alone;
-    const Family declared{options(), alone, model_part{block_range{block, block + 1}}};
-    return alone.length();
-  }
-
-  /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
-  void initialize(std::uint64_t seed) {
-    engine_->seed = seed;
-    engine_->begin(store(), family());
-    store().touch();
-  }
-
-  /// From now on a run begins with what `adjust` makes of fresh parameters: those that are here, and those of parts that
-  /// are held later. It must make the same of a segment whatever else is in the store, on every peer.
-  void adjust_initial(std::function<void(thread_pool&, parameter_store&)> adjust) {
-    adjust(backend().pool(), store());
-    engine_->adjust = std::move(adjust);
-    store().touch();
-  }
-
-  /// What the embedding tables began with, held here or not. Time and memory: those of the tables, and of the
-  /// output layer where that is another one.
-  [[nodiscard]] embedding_values initial_embedding() const { return engine_->initial_embedding(); }
-
-  /// From now on this is another part of the model. Parameters that were here stay as they are, others start as
-  /// `initialize` left them, gradients are zero. No tape may be under way. Both parts are in memory at once; on an error
-  /// all is as it was.
-  [[nodiscard]] result<void> hold(model_part part) {
-    CAUSEWAY_TRY(part.check(blocks()));
-    try {
-      engine_->hold(std::move(part));
-      return {};
-    } catch (const std::bad_alloc&) {
-      return fail(errc::out_of_memory, std::string{Family::name},
-                  "no memory for another part of the model beside this one");
-    }
-  }
-
-  /// Adds the gradient of grad_scale · Σ loss to `parameters().gradients()` and returns Σ loss over the tokens.
-  /// inputs and targets hold batch·T tokens, sequence after sequence, T at most the context length. The same
-  /// dropout_stream gives the same masks.
-  [[nodiscard]] result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                                std::int64_t batch, float grad_scale, std::uint64_t dropout_stream) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{inputs, targets, batch, grad_scale, dropout_stream};
-    CAUSEWAY_TRY(check_stage(b, {0, blocks()}, {}));
-    refresh();
-    return engine_->recorded.run(b, engine_->tape, [this](tape_type& t, const micro_batch& m) -> result<double> {
-      CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(t, {0, blocks()}, m));
-      CAUSEWAY_TRY(backward_stage(t, all));
-      return all.loss;
-    });
-  }
-
-  /// Σ loss over the tokens; no gradients, no dropout.
-  [[nodiscard]] result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                        std::int64_t batch) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{inputs, targets, batch, 0.0F, 0};
-    CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(engine_->tape, {0, blocks()}, b, {}, pass_kind::evaluation));
-    return all.loss;
-  }
-
-  /// What the last block makes of these tokens, [batch·T, width] f32, without dropout: features of a text.
-  [[nodiscard]] result<tensor> hidden_states(std::span<const std::int32_t> tokens, std::int64_t batch) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{tokens, {}, batch, 0.0F, 0};
-    CAUSEWAY_TRY(check_inputs(limits(), b));
-    tensor hidden;
-    CAUSEWAY_TRY(guarded(engine_->tape, false, [&] {
-      const auto p = prepare(b, false);
-      auto& t = engine_->tape;
-      hidden = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens)).value;
-    }));
-    return hidden;
-  }
-
-  /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
-  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out) {
-    return logits_after(tokens, out, nullptr);
-  }
-
-  /// The same for a text of which `past` has seen all but `tokens`, which are at most as many as fit in the context behind
-  /// it. Costs a forward pass of these alone: several at once at the beginning of a text, then one by one. Up to rounding,
-  /// the scores are those of the whole text. Start with `make_cache()`.
-  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out,
-                                               key_value_cache& past) requires kernels::computes_on_host<BackendType> {
-    if (past.context() - past.length() < static_cast<std::int64_t>(tokens.size())) {
-      return fail(errc::invalid_argument, std::string{Family::name} + " cache",
-                  std::to_string(past.length()) + " tokens and " + std::to_string(tokens.size()) +
-                      " more; the context has room for " + std::to_string(past.context()) +
-                      ". Clear it, and give the newest tokens again");
-    }
-    while (past.length() > 0 && tokens.size() > 1) {
-      CAUSEWAY_TRY(logits_after(tokens.first(1), out, &past));
-      tokens = tokens.subspan(1);
-    }
-    return logits_after(tokens, out, &past);
-  }
-  [[nodiscard]] key_value_cache make_cache() const { return {options().layers, context_length()}; }
-
-  /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
-  /// model.
-  [[nodiscard]] tape_type make_tape() { return tape_type{engine_->backend, engine_->memory}; }
-
-  /// The forward pass through blocks `r`. `boundary` is the output of the stage before, [batch·T, width] f32, and must stay
-  /// valid until `backward_stage`; it is ignored in the first stage. The first stage reads b.inputs, the last b.targets;
-  /// all need their number. With joined ends block 0 is a stage of its own, which embeds tokens without a boundary, and
-  /// gives the loss of one. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
-  /// a second, recorded pass. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
-  [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {},
-                                                 pass_kind kind = pass_kind::recorded) {
-    CAUSEWAY_TRY(check_stage(b, r, boundary));
-    const stage_way way = way_of(r, boundary);
-    stage_pass s;
-    CAUSEWAY_TRY(guarded(t, kind == pass_kind::recorded, [&] {
-      const auto p = prepare(b, kind != pass_kind::evaluation);
-      if (!way.embeds) s.input = t.leaf(std::move(boundary));
-      autograd::variable x = way.embeds ? family().embed(t, p, b.inputs) : s.input;
-      x = run_blocks(t, p, way.layers, std::move(x));
-      if (way.ends) {
-        s.loss = loss_of(t, p, x, b);
-      } else {
-        s.output = std::move(x);
-      }
-    }));
-    return s;
-  }
-
-  /// The backward pass of `forward_stage`: adds to the parameters' gradients and returns the gradient of the stage's input,
-  /// empty in the first stage. `d_output` is what the next stage returned; empty in the last stage. Clears the tape.
-  [[nodiscard]] result<tensor> backward_stage(tape_type& t, const stage_pass& s, tensor d_output = {}) {
-    CAUSEWAY_ASSIGN(tensor d_input, input_gradient(t, s, std::move(d_output)));
-    t.clear();
-    return d_input;
-  }
-
-  /// The first half of `backward_stage`: the same, but the gradients of the blocks' matrices are put off until
-  /// `backward_weights`; until then their operands stay in memory. Norms, biases, embedding and output layer, whose
-  /// gradients cost little or come with the loss, are not put off.
-  [[nodiscard]] result<tensor> backward_inputs(tape_type& t, const stage_pass& s, tensor d_output = {}) {
-    t.defer_weights(true);
-    return input_gradient(t, s, std::move(d_output));
-  }
-  /// The second half. Clears the tape.
-  [[nodiscard]] result<void> backward_weights(tape_type& t) {
-    CAUSEWAY_TRY(guarded(t, false, [&] { t.run_deferred(); }));
-    t.clear();
-    return {};
-  }
-
-  /// Bytes that training with micro-batches of `batch` full contexts needs, without optimizer state.
-  [[nodiscard]] nn::memory_estimate memory_estimate(std::int64_t batch) const noexcept {
-    const auto& o = options();
-    model_sizes s;
-    s.rows = batch * o.context, s.width = o.width, s.layers = o.layers, s.vocabulary = o.vocabulary;
-    s.parameters = store().length();
-    s.low = o.precision.type() == dtype::bf16, s.recompute = o.recompute;
-    return estimate_memory(s, family().activations(s.rows, s.low ? 2 : 4));
+  void cancel() {
+    if (op_ != 0) (void)wait(time_point{});  // in the past
   }
 
  private:
-  language_model(const options_type& options, BackendType backend, model_part part)
-      : engine_{std::make_unique<detail::model_engine<Family, BackendType>>(options, std::move(backend), std::move(part))} {
-  }
-
-  [[nodiscard]] const Family& family() const noexcept { return engine_->family; }
-  [[nodiscard]] parameter_store& store() const noexcept { return engine_->store; }
-
-  [[nodiscard]] pass<BackendType> prepare(const micro_batch& b, bool training) {
-    refresh();
-    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
-    return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? family().dropout() : 0.0F};
-  }
-
-  [[nodiscard]] stage_way way_of(const block_range& r, const tensor& boundary) const noexcept {
-    return stage_way::of(r, blocks(), joined_ends(), static_cast<bool>(boundary));
-  }
-
-  [[nodiscard]] autograd::variable run_blocks(tape_type& t, const pass<BackendType>& p, block_range r,
-                                              autograd::variable x) {
-    for (auto i = static_cast<std::size_t>(r.first); i < static_cast<std::size_t>(r.last); ++i) {
-      const auto block = [f = &family(), p, i](tape_type& on, const autograd::variable& v) {
-        return f->block(on, p, i, v);
-      };
-      x = options().recompute ? autograd::checkpoint(t, x, block) : block(t, x);
-    }
-    return x;
-  }
-
-  [[nodiscard]] double loss_of(tape_type& t, const pass<BackendType>& p, const autograd::variable& x,
-                               const micro_batch& b) {
-    return autograd::cross_entropy(t, family().finish(t, p, x), p[family().head()], b.targets, b.grad_scale);
-  }
-
-  [[nodiscard]] result<void> logits_after(std::span<const std::int32_t> tokens, std::span<float> out,
-                                          key_value_cache* past) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{tokens, {}, 1, 0.0F, 0};
-    CAUSEWAY_TRY(check_inputs(limits(), b));
-    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
-      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
-                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
-                      std::to_string(vocabulary()));
-    }
-    tape_type& t = engine_->tape;
-    tensor logits;
-    CAUSEWAY_TRY(guarded(t, false, [&] {
-      auto p = prepare(b, false);
-      p.past = past;
-      const auto x = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens));
-      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
-      logits = logits_of(t, p, family().finish(t, p, {last}).value);
-    }));
-    std::copy_n(logits.data<float>(), vocabulary(), out.data());
-    if (past != nullptr) past->advance(static_cast<std::int64_t>(tokens.size()));
-    return {};
-  }
-
-  [[nodiscard]] tensor logits_of(tape_type& t, const pass<BackendType>& p, const tensor& x) {
-    tensor y = t.make(dtype::f32, {1, vocabulary()});
-    autograd::detail::with_activation_type(x.type(), [&]<class Act>() {
-      kernels::gemm_args<Act, float> args;
-      args.transpose_b = true;
-      args.m = 1, args.n = vocabulary(), args.k = width();
-      args.a = x.template data<Act>(), args.lda = args.k;
-      args.b = p[family().head()].template data<Act>(), args.ldb = args.k;
-      args.c = y.template data<float>(), args.ldc = args.n;
-      backend().ops().multiply(args);
-    });
-    return y;
-  }
-
-  void refresh() { engine_->refresh(); }
-
-  template <class F>
-  [[nodiscard]] result<void> guarded(tape_type& t, bool recording, F&& f) {
-    try {
-      const autograd::recording_scope scope{t, recording};
-      f();
-      auto done = backend().finish();  // from here on the host may read what was computed
-      if (!done) {
-        t.clear();
-        engine_->seen_version = 0;  // the copies that products read may not have been made
-      }
-      return done;
-    } catch (const std::bad_alloc&) {
-      t.clear();
-      return fail(errc::out_of_memory, std::string{Family::name},
-                  "no memory for the activations: use a smaller micro-batch, or recompute = true");
-    }
-  }
-
-  [[nodiscard]] result<tensor> input_gradient(tape_type& t, const stage_pass& s, tensor d_output) {
-    tensor d_input;
-    refresh();  // parameters may be others than in the forward, where several micro-batches are on their way
-    CAUSEWAY_TRY(guarded(t, true, [&] {
-      if (d_output) t.contribute(s.output.slot, std::move(d_output));
-      t.backward();
-      d_input = t.take(s.input.slot);
-    }));
-    return d_input;
-  }
-
-  [[nodiscard]] token_limits limits() const noexcept { return {Family::name, context_length(), vocabulary()}; }
-
-  [[nodiscard]] result<void> check_whole() const {
-    if (part().is_whole(blocks())) return {};
-    return fail(errc::invalid_argument, std::string{Family::name},
-                "this peer holds a part of the model: only its stages can compute; train it with parallel::pipeline, or "
-                "build the model without a part");
-  }
-
-  [[nodiscard]] result<void> check_stage(const micro_batch& b, block_range r, const tensor& boundary) const {
-    CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks() && part().holds(r));
-    CAUSEWAY_EXPECT(part().holds_parameters(r.first - 1, blocks()) || r.first > 0);
-    CAUSEWAY_EXPECT(part().holds_parameters(r.last, blocks()) || r.last < blocks());
-    if (joined_ends() && r.first == 0 && r.last > 1 && r.last < blocks()) {
-      return fail(errc::unsupported, std::string{Family::name},
-                  "joined ends are a stage of their own, as in stage::recovery::swapped_neighbours; build it without them");
-    }
-    CAUSEWAY_TRY(check_inputs(limits(), b));
-    const stage_way way = way_of(r, boundary);
-    if (way.ends) CAUSEWAY_TRY(check_targets(limits(), b));
-    if (!way.embeds) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
-    return {};
-  }
-
-  std::unique_ptr<detail::model_engine<Family, BackendType>> engine_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_LANGUAGE_MODEL_HPP
-
-// ---- causeway/collective/broadcast.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-
-// One peer's bytes to all others.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-namespace detail {
-
-/// The root sends to everybody: one latency, n-1 times the size on the root's link.
-template <net::Transport T>
-result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
-  const net::peer_index self = transport.self();
-  if (self != root) {
-    ops.receive(0, root, part{}, data);
-    return ops.wait_exact(0, root, data.size());
-  }
-  for (net::peer_index p = 0; p < transport.size(); ++p) {
-    if (p != root) ops.send(p, p, part{}, data);
-  }
-  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
-  return {};
-}
-
-/// From peer to peer, chunk by chunk: nobody sends more than the size once.
-template <net::Transport T>
-result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
-                             std::size_t chunk, std::size_t chunks) {
-  const net::peer_index self = transport.self();
-  const std::uint32_t peers = transport.size();
-  const bool first = self == root;
-  const bool last = (self + 1) % peers == root;
-  const net::peer_index left = (self + peers - 1) % peers;
-  const net::peer_index right = (self + 1) % peers;
-  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
-  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
-  for (std::size_t k = 0; k < chunks; ++k) {
-    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
-    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
-  }
-  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
-  return {};
-}
-
-}  // namespace detail
-
-/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
-/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
-/// at most the size once). Errors name the peer that was waited for.
-template <net::Transport T>
-result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
-                       const collective_options& options = {}) {
-  CAUSEWAY_EXPECT(root < transport.size());
-  if (data.empty() || transport.size() == 1) return {};
-  collective_workspace own;
-  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
-  if (data.size() <= options.one_shot_bytes) {
-    flight<T> ops{transport, id, options.deadline, places, transport.size()};
-    return detail::broadcast_flat(transport, ops, root, data);
-  }
-  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
-  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
-  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
-  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
-}
-
-/// As above, for values of a trivially copyable type. All peers must have the same byte order.
-template <net::Transport T, class V>
-  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
-result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
-                       const collective_options& options = {}) {
-  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
-
-// ---- causeway/parallel/pipeline/pipeline_exchange.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
-
-// The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
-// gradient's norm, and the table that first and last stage share.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Names and bounds one of these conversations.
-struct pipeline_exchange {
-  net::message_id id;  ///< of consecutive channels, one for each kind
-  collective::collective_options options;
-
-  CAUSEWAY_DECL [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
-};
-
-namespace detail {
-
-enum exchange_kind : std::uint32_t {
-  parts_kind,
-  loss_kind,
-  norm_kind,
-  table_kind = 5,
-  base_kind = 7,
-  round_kind = 9,
-  losses_kind = 10
-};  // a gather takes two
-
-}  // namespace detail
-
-/// What a peer must share with the others of its pipeline.
-struct part_agreement {
-  std::uint64_t hash = 0;  ///< of model, schedule and codec
-  std::int64_t layers = 0;
-  std::uint32_t chunks = 1;
-  std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
-  plan::stage_path path = plan::stage_path::round;
-};
-
-/// Checks that all ranks agree and that their parts, stage after stage, make the whole model (twice, where there are two
-/// ways). `exchange` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.
-CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                          std::span<const nn::block_range> chunks, const pipeline_exchange& exchange);
-
-/// The loss, which rank `from` knows, on all ranks; without `from` the sum of what ranks know. 8 bytes to each.
-CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
-                                              const pipeline_exchange& exchange);
-
-/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
-CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares,
-                                             const pipeline_exchange& exchange);
-
-/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
-/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
-CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                                    std::vector<float>& other, const pipeline_exchange& exchange);
-
-/// On every rank, where each has the same stages as its mirror: gradients ← theirs + its own, the same bits on both.
-/// `other` is memory for what the mirror sends. Bytes: the gradients, each way.
-CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
-                                      std::vector<float>& other, const pipeline_exchange& exchange);
-
-/// There: parameters that are not those of the mirror become those of the rank in the first half; whether they have
-/// changed. 8 bytes each way, and the parameters once where they differ.
-CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
-                                        const pipeline_exchange& exchange);
-
-/// Of the first and the last rank, whether `mine` is true at either; false on the others. A byte each way.
-CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_exchange& exchange);
-
-/// The last rank's table becomes that of the first. Bytes: the table, once.
-CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table,
-                                        const pipeline_exchange& exchange);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
-
-// ---- causeway/parallel/pipeline/impl/pipeline_exchange.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
-#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
-
-// Bodies of parallel/pipeline/pipeline_exchange.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
-
-/// The rank as far from the other end as this one is from its own.
-CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view) { return view.size() - 1 - view.self(); }
-
-/// One message each way between a rank and its mirror.
-CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
-                                         std::span<std::byte> theirs, const net::message_id& id,
-                                         const pipeline_exchange& exchange) {
-  const net::peer_index other = mirror_of(view);
-  const auto inward = view.receive(other, id, theirs);
-  const auto outward = view.send(other, id, mine);
-  const auto sent = view.wait(outward, exchange.options.deadline);
-  const auto got = view.wait(inward, exchange.options.deadline);
-  if (!sent) return sent.error();
-  if (!got) return got.error();
-  if (*got != theirs.size()) {
-    return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters or gradients of another size");
-  }
-  return {};
-}
-
-/// What the rank in the second half of the pipeline has becomes what its mirror has.
-CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
-                                         const pipeline_exchange& exchange) {
-  const net::peer_index other = mirror_of(view);
-  const auto id = exchange.on(table_kind + 1);
-  const auto op = view.self() < other ? view.send(other, id, std::as_bytes(values))
-                                      : view.receive(other, id, std::as_writable_bytes(values));
-  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, exchange.options.deadline));
-  if (moved == values.size_bytes()) return {};
-  return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters of another size");
-}
-
-CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
-  return view.self() == 0 || view.self() + 1 == view.size();
-}
-
-/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
-CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
-                                            const pipeline_exchange& exchange) {
-  std::vector<double> all(view.size(), mine);
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, exchange.on(kind), std::as_bytes(std::span{&mine, 1}),
-                                        std::as_writable_bytes(std::span{all}), exchange.options));
-  }
-  double sum = 0;
-  for (const double value : all) sum += value;
-  return sum;
-}
-
-/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
-CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
-                                       const part_agreement& mine) {
-  std::int64_t next = 0;
-  for (std::uint32_t v = 0; v < plan::virtual_stages(shape); ++v) {
-    const plan::stage_place place = plan::place_of(shape, v, way);
-    const auto rank = "rank " + std::to_string(place.rank);
-    const std::int64_t* at = all.data() + place.rank * (2 + 2 * std::size_t{shape.chunks});
-    if (std::memcmp(at, &mine.hash, sizeof mine.hash) != 0) {
-      return fail(errc::wrong_model, rank,
-                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
-    }
-    if (at[1] != static_cast<std::int64_t>(mine.step)) {
-      return fail(errc::diverged, rank,
-                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(mine.step) +
-                      "; start all stages from checkpoints of the same step");
-    }
-    const nn::block_range held{at[2 + 2 * place.chunk], at[3 + 2 * place.chunk]};
-    if (held.first != next) {
-      return fail(errc::wrong_model, rank,
-                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
-                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
-    }
-    next = held.last;
-  }
-  if (next == mine.layers) return {};
-  return fail(errc::wrong_model, "pipeline",
-              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {
-  net::message_id named = id;
-  named.channel += kind;
-  return named;
-}
-
-CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                          std::span<const nn::block_range> chunks, const pipeline_exchange& exchange) {
-  if (chunks.size() != mine.chunks) {
-    return fail(errc::invalid_argument, "pipeline",
-                "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
-                    std::to_string(mine.chunks) + "; build it with parallel::part_of");
-  }
-  const std::size_t row = 2 + 2 * chunks.size();
-  std::vector<std::int64_t> all(row * view.size());
-  const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
-  std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
-  own[1] = static_cast<std::int64_t>(mine.step);
-  for (std::size_t c = 0; c < chunks.size(); ++c) {
-    own[2 + 2 * c] = chunks[c].first;
-    own[3 + 2 * c] = chunks[c].last;
-  }
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, exchange.on(detail::parts_kind), std::as_bytes(own),
-                                        std::as_writable_bytes(std::span{all}), exchange.options));
-  }
-  // a micro-batch of each way; there is one way unless the path says otherwise
-  const plan::schedule shape{view.size(), mine.chunks, 2, true, {}, mine.path};
-  for (std::uint32_t way = 0; way < (mine.path == plan::stage_path::two_ways ? 2U : 1U); ++way) {
-    CAUSEWAY_TRY(detail::check_parts(shape, way, all, mine));
-  }
-  return {};
-}
-
-CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
-                                              const pipeline_exchange& exchange) {
-  if (!from) return detail::sum_over_ranks(view, loss, detail::losses_kind, exchange);
-  CAUSEWAY_TRY(collective::broadcast(view, exchange.on(detail::loss_kind), *from, std::span{&loss, 1}, exchange.options));
-  return loss;
-}
-
-CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares,
-                                             const pipeline_exchange& exchange) {
-  CAUSEWAY_ASSIGN(const double sum, detail::sum_over_ranks(view, squares, detail::norm_kind, exchange));
-  return static_cast<float>(std::sqrt(sum));
-}
-
-CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                                    std::vector<float>& other, const pipeline_exchange& exchange) {
-  return detail::is_an_end(view) ? add_copies(view, pool, table, other, exchange) : result<void>{};
-}
-
-CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
-                                      std::vector<float>& other, const pipeline_exchange& exchange) {
-  other.resize(gradients.size());
-  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(gradients), std::as_writable_bytes(std::span{other}),
-                                     exchange.on(detail::table_kind), exchange));
-  kernels::add(pool, gradients.data(), gradients.data(), other.data(), static_cast<std::int64_t>(gradients.size()));
-  return {};
-}
-
-CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
-                                        const pipeline_exchange& exchange) {
-  hasher h;
-  h.add(std::as_bytes(parameters));
-  const std::uint64_t mine = h.finish();
-  std::uint64_t theirs = 0;
-  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(std::span{&mine, 1}),
-                                     std::as_writable_bytes(std::span{&theirs, 1}), exchange.on(detail::round_kind),
-                                     exchange));
-  if (mine == theirs) return false;
-  CAUSEWAY_TRY(detail::copy_mirrored(view, parameters, exchange));
-  return view.self() > detail::mirror_of(view);
-}
-
-CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_exchange& exchange) {
-  if (!detail::is_an_end(view)) return false;
-  const std::byte own{mine ? std::uint8_t{1} : std::uint8_t{0}};
-  std::byte other{};
-  CAUSEWAY_TRY(detail::swap_mirrored(view, {&own, 1}, {&other, 1}, exchange.on(detail::round_kind), exchange));
-  return mine || other != std::byte{};
-}
-
-CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table,
-                                        const pipeline_exchange& exchange) {
-  return detail::is_an_end(view) ? detail::copy_mirrored(view, table, exchange) : result<void>{};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
-#endif
-
-// ---- causeway/parallel/pipeline/embedding_base.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_EMBEDDING_BASE_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_EMBEDDING_BASE_HPP
-
-// What all stages know of the embedding, so that it need not travel: the tables that the run began with, less what the
-// activation codec carries. A table that is trained within the codec's subspace keeps this part for good, so a run that is
-// resumed gets the same, up to rounding, and nothing of it is state. Peers of a fixed set get it from the first of them,
-// whatever the tables began with; where peers come and go, each makes it from the model's seed, for nobody may be there to
-// ask.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-class embedding_base {
- public:
-  [[nodiscard]] bool empty() const noexcept { return tokens_.empty(); }
-
-  /// Rank 0's tables, as `codec` leaves them, to all ranks; all call. Bytes: the tables, 4 a value, along the ranks;
-  /// memory: as many on each. errc::invalid_argument for models with dropout, which writes into the residual stream what
-  /// neither side can know.
-  template <class Model, stage::UsesBase Codec>
-  result<void> share(collective::group_view& view, thread_pool& pool, Model& model, Codec& codec,
-                     const pipeline_exchange& exchange) {
-    CAUSEWAY_TRY(begin(model, Codec::name));
-    if (view.self() == 0) {
-      tokens_ = table(model, model.embedding().tokens);
-      positions_ = table(model, model.embedding().positions);
-      CAUSEWAY_TRY(codec.leave_outside(pool, width_, tokens_));
-      if (!positions_.empty()) CAUSEWAY_TRY(codec.leave_outside(pool, width_, positions_));
-    }
-    std::uint64_t positions = positions_.size();
-    CAUSEWAY_TRY(
-        collective::broadcast(view, exchange.on(detail::base_kind), 0, std::span{&positions, 1}, exchange.options));
-    const auto expected = static_cast<std::uint64_t>(limits_.context * width_);
-    if (positions != 0 && positions != expected) {
-      return fail(errc::protocol, "rank 0", "it sent a table of positions of another size");
-    }
-    tokens_.resize(static_cast<std::size_t>(limits_.vocabulary * width_));
-    positions_.resize(static_cast<std::size_t>(positions));
-    CAUSEWAY_TRY(collective::broadcast(view, exchange.on(detail::base_kind + 1), 0, std::span{tokens_}, exchange.options));
-    return collective::broadcast(view, exchange.on(detail::base_kind + 2), 0, std::span{positions_}, exchange.options);
-  }
-
-  /// The tables that the model began with, as `codec` leaves them; nothing where it reads no base. Asks nobody: all peers
-  /// must have initialised their models with one seed (`agreement()`), and tables that are here must have begun so, too.
-  /// Time and memory: model.initial_embedding(). errc::invalid_argument as share, and for tables that began otherwise.
-  template <class Model, stage::ActivationCodec Codec>
-  result<void> make(thread_pool& pool, Model& model, Codec& codec) {
-    if constexpr (stage::UsesBase<Codec>) {
-      if (!stage::needs_base(codec)) return {};
-      CAUSEWAY_TRY(begin(model, Codec::name));
-      nn::embedding_values began = model.initial_embedding();
-      hasher h;
-      h.add(std::as_bytes(std::span{began.tokens})).add(std::as_bytes(std::span{began.positions}));
-      agreement_ = h.finish();
-      const auto here = model.embedding();
-      CAUSEWAY_ASSIGN(tokens_, outside(pool, codec, std::move(began.tokens), table(model, here.tokens)));
-      CAUSEWAY_ASSIGN(positions_, outside(pool, codec, std::move(began.positions), table(model, here.positions)));
-    }
-    return {};
-  }
-
-  /// Of what `make` made: equal on peers whose models began alike, on every machine; 0 where there is nothing.
-  [[nodiscard]] std::uint64_t agreement() const noexcept { return agreement_; }
-
-  /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
-  CAUSEWAY_DECL result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
-
-  /// The same as the base of a micro-batch's crossing, in `room`; gradients have none, nor has anything if this is empty.
-  CAUSEWAY_DECL result<void> add_to(stage::crossing& c, thread_pool& pool, const batch& b, std::vector<float>& room) const;
-
- private:
-  template <class Model>
-  result<void> begin(Model& model, std::string_view codec) {
-    if (model.dropout() > 0) {
-      return fail(errc::invalid_argument, std::string{codec},
-                  "a model with dropout, which leaves the subspace that all stages share; set it to 0");
-    }
-    width_ = model.width();
-    limits_ = {"pipeline", model.context_length(), model.vocabulary()};
-    return {};
-  }
-
-  // `began` as the codec leaves it. `now`, if it is here, has moved along the codec's subspace alone.
-  template <class Codec>
-  result<std::vector<float>> outside(thread_pool& pool, Codec& codec, std::vector<float> began,
-                                     std::vector<float> now) const {
-    if (!now.empty()) {
-      std::transform(now.begin(), now.end(), began.begin(), now.begin(), std::minus<>{});
-      CAUSEWAY_TRY(codec.leave_outside(pool, width_, now));
-      CAUSEWAY_TRY(check_moved(pool, began, now, Codec::name));
-    }
-    if (!began.empty()) CAUSEWAY_TRY(codec.leave_outside(pool, width_, began));
-    return began;
-  }
-  CAUSEWAY_DECL static result<void> check_moved(thread_pool& pool, std::span<const float> began,
-                                                std::span<const float> outside, std::string_view codec);
-
-  template <class Model>
-  static std::vector<float> table(Model& model, std::size_t segment) {
-    if (segment == nn::not_held) return {};
-    const float* const values = model.parameters().value(segment);
-    return {values, values + model.parameters().segments()[segment].size()};
-  }
-
-  std::vector<float> tokens_, positions_;  // [vocabulary, width]; [context, width] or none
-  std::int64_t width_ = 0;
-  nn::token_limits limits_;
-  std::uint64_t agreement_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_EMBEDDING_BASE_HPP
-
-// ---- causeway/parallel/pipeline/impl/embedding_base.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
-#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
-
-// Bodies of parallel/pipeline/embedding_base.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL result<void> embedding_base::rows(thread_pool& pool, const batch& b, std::span<float> out) const {
-  CAUSEWAY_EXPECT(!empty() && static_cast<std::int64_t>(out.size()) == b.tokens() * width_);
-  CAUSEWAY_TRY(nn::check_inputs(limits_, {b.inputs, {}, b.sequences}));
-  kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
-                             out.data(), b.sequences, b.tokens() / b.sequences, width_);
-  return {};
-}
-
-CAUSEWAY_DECL result<void> embedding_base::add_to(stage::crossing& c, thread_pool& pool, const batch& b,
-                                                  std::vector<float>& room) const {
-  if (empty() || c.way == stage::direction::backward) return {};
-  room.resize(c.count());
-  c.base = room;
-  return rows(pool, b, room);
-}
-
-// What a table moved outside of the subspace. Rounding moves it a little in every step; another seed's table is as far
-// away as it is large.
-CAUSEWAY_DECL result<void> embedding_base::check_moved(thread_pool& pool, std::span<const float> began,
-                                                       std::span<const float> outside, std::string_view codec) {
-  const auto size = [&](std::span<const float> of) {
-    return kernels::sum_of_squares(pool, of.data(), static_cast<std::int64_t>(of.size()));
+  struct ways {
+    result<std::size_t> (*wait)(void* on, operation op, time_point deadline);
+    bool (*done)(void* on, operation op);
   };
-  if (size(outside) <= 1e-3 * size(began)) return {};
-  return fail(errc::invalid_argument, std::string{codec},
-              "the embedding did not begin as the model's seed says, from which peers that come and go make what they know "
-              "of it; call model.initialize() with the run's seed on every peer before anything is loaded, or use "
-              "parallel::pipeline for tables from elsewhere");
-}
+  template <class T>
+  static constexpr ways ways_of{
+      [](void* on, operation op, time_point deadline) { return static_cast<T*>(on)->wait(op, deadline); },
+      [](void* on, operation op) { return static_cast<const T*>(on)->done(op); }};
 
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
-#endif
-
-// ---- causeway/parallel/pipeline/pipeline_mailbox.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_MAILBOX_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_MAILBOX_HPP
-
-// The boundary tensors of one pass through a pipeline, on their way to and from the neighbouring stages. Receives are
-// posted some micro-batches ahead, so that what arrives while a stage computes is there when it is needed; sends run on
-// while the stage computes. Leaving the scope cancels what is under way.
-
-#include <deque>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// How boundary tensors of a batch travel. Equal on all peers of the pipeline.
-struct boundary_options {
-  std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
-  std::uint64_t step = 0;
-  std::uint64_t seed = 0;    ///< equal on both sides of a boundary
-  std::uint32_t window = 2;  ///< receives posted ahead, for each source
-  time_point deadline = no_deadline;
-  const embedding_base* base = nullptr;  ///< where the codec uses one
-  /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. None: the
-  /// ranks of the view are those of the schedule. Between stages of one rank nothing is sent.
-  const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
+  void* on_ = nullptr;
+  const ways* ways_ = nullptr;
+  operation op_ = 0;
 };
 
-/// What all boundary tensors of a pass have in common.
-struct mailbox_setup {
-  thread_pool& pool;
-  const plan::schedule& schedule;
-  const batch& whole;      ///< the batch that is cut into the schedule's micro-batches
-  std::int64_t width = 0;  ///< of the model
-  std::uint32_t rank = 0;  ///< of the schedule
-  boundary_options boundaries{};
-};
+}}}  // namespace causeway::CAUSEWAY_ABI::net
 
-/// The mailbox of one rank. One thread.
-template <class Codec>
-class pipeline_mailbox {
- public:
-  pipeline_mailbox(collective::group_view& view, Codec& codec, const mailbox_setup& setup)
-      : view_{view}, codec_{codec}, setup_{setup} {
-    for (std::uint32_t chunk = 0; chunk < setup.schedule.chunks; ++chunk) {
-      for (const plan::work kind : {plan::work::forward, plan::work::backward}) {
-        lines_.push_back({.way = way_of(kind), .edge = edge_of(setup.rank, kind, chunk)});
-      }
-    }
-    for (const plan::operation& op : setup.schedule.orders[setup.rank]) {
-      if (has_input(op)) lines_[line_of(op)].due.push_back(op.micro_batch);
-    }
-    for (line& l : lines_) top_up(l);
-  }
-  pipeline_mailbox(const pipeline_mailbox&) = delete;
-  pipeline_mailbox& operator=(const pipeline_mailbox&) = delete;
-
-  /// Whether what `op` gives goes to another stage of this rank: then it is not for the mailbox.
-  [[nodiscard]] bool stays(const plan::operation& op) const {
-    return plan::target_of(setup_.schedule, setup_.rank, op) && target_of(op) == view_.self();
-  }
-
-  /// Whether `op` has an input from another rank.
-  [[nodiscard]] bool has_input(const plan::operation& op) const {
-    const auto source = plan::source_of(setup_.schedule, setup_.rank, op);
-    return source && rank_of(plan::virtual_stage(setup_.schedule, *source), op.micro_batch) != view_.self();
-  }
-
-  /// Whether the input of `op` from another rank is there; true if it needs none.
-  [[nodiscard]] bool arrived(const plan::operation& op) const {
-    if (!has_input(op)) return true;
-    const line& l = lines_[line_of(op)];
-    return l.is_next(op.micro_batch) && l.expected.front().op.done();
-  }
-
-  /// Waits for the input of `op`, without taking it.
-  result<void> wait_for(const plan::operation& op) {
-    line& l = lines_[line_of(op)];
-    CAUSEWAY_EXPECT(l.is_next(op.micro_batch));
-    return finish(l.expected.front());
-  }
-
-  /// The input of `op`, decoded into `values`. Inputs of one kind and chunk are taken in the schedule's order.
-  result<void> take(const plan::operation& op, std::span<float> values) {
-    line& l = lines_[line_of(op)];
-    CAUSEWAY_TRY(wait_for(op));
-    transfer got = std::move(l.expected.front());
-    l.expected.pop_front();
-    ++l.taken;
-    auto c = crossing_of(l.way, l.edge, op.micro_batch);
-    CAUSEWAY_TRY(add_base(c, op.micro_batch));
-    auto outcome = codec_.decode(setup_.pool, c, std::span{got.bytes}.first(got.moved), values);
-    spare_.push_back(std::move(got.bytes));
-    top_up(l);
-    const std::string from = "rank " + std::to_string(source_of(l, op.micro_batch));
-    if (!outcome && outcome.error().where.empty()) outcome.error().where = from;
-    if (outcome && !stage::all_finite(setup_.pool, values)) return not_finite(from, op, "it sent");
-    return outcome;
-  }
-
-  /// Sends the output of `op`. errc::non_finite where it is not: its input was, so it was spoilt here.
-  result<void> send(const plan::operation& op, std::span<const float> values) {
-    if (!stage::all_finite(setup_.pool, values)) return not_finite("this stage", op, "it came to");
-    auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
-    CAUSEWAY_TRY(add_base(c, op.micro_batch));
-    transfer p{.bytes = buffer(codec_.most_bytes(c))};
-    CAUSEWAY_ASSIGN(p.moved, codec_.encode(setup_.pool, c, values, p.bytes));
-    CAUSEWAY_TRY(reap(false));
-    sent_.push_back(std::move(p));
-    transfer& last = sent_.back();
-    const auto bytes = std::span<const std::byte>{last.bytes}.first(last.moved);
-    last.op = {view_, view_.send(target_of(op), id_of(c, op.micro_batch), bytes)};
-    return {};
-  }
-
-  /// Waits until all that was sent is gone.
-  result<void> flush() { return reap(true); }
-
- private:
-  struct transfer {
-    std::vector<std::byte> bytes;
-    std::size_t moved = 0;
-    net::scoped_operation op{};
-  };
-  // What comes over one boundary of one chunk.
-  struct line {
-    stage::direction way = stage::direction::forward;
-    std::uint32_t edge = 0;
-    std::vector<std::uint32_t> due{};  // micro-batches, in the order in which they are taken
-    std::size_t taken = 0;
-    std::deque<transfer> expected{};  // due[taken], due[taken + 1], ...
-
-    [[nodiscard]] bool is_next(std::uint32_t micro_batch) const { return !expected.empty() && due[taken] == micro_batch; }
-  };
-
-  static constexpr stage::direction way_of(plan::work kind) noexcept {
-    return kind == plan::work::forward ? stage::direction::forward : stage::direction::backward;
-  }
-  [[nodiscard]] static std::size_t line_of(const plan::operation& op) noexcept {
-    return 2 * std::size_t{op.chunk} + (op.kind == plan::work::forward ? 0 : 1);
-  }
-  // Ranks of the view.
-  [[nodiscard]] std::uint32_t rank_of(std::uint32_t stage, std::uint32_t micro_batch) const {
-    return setup_.boundaries.routes != nullptr ? (*setup_.boundaries.routes)[micro_batch][stage]
-                                               : plan::place_of(setup_.schedule, stage, micro_batch).rank;
-  }
-  [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
-    return rank_of(l.way == stage::direction::forward ? l.edge : l.edge + 1, micro_batch);
-  }
-  [[nodiscard]] std::uint32_t target_of(const plan::operation& op) const {
-    const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
-    CAUSEWAY_EXPECT(target.has_value());
-    return rank_of(plan::virtual_stage(setup_.schedule, *target), op.micro_batch);
-  }
-  // The boundary that the input of a kind crosses: below the stage for a forward, above it for a backward.
-  [[nodiscard]] std::uint32_t edge_of(std::uint32_t rank, plan::work kind, std::uint32_t chunk) const noexcept {
-    const std::uint32_t v = plan::virtual_stage(setup_.schedule, {rank, chunk});
-    return kind == plan::work::forward ? v - 1 : v;
-  }
-  [[nodiscard]] std::uint32_t sent_edge_of(const plan::operation& op) const noexcept {
-    const std::uint32_t v = plan::virtual_stage(setup_.schedule, {setup_.rank, op.chunk});
-    return op.kind == plan::work::forward ? v : v - 1;
-  }
-
-  [[nodiscard]] static error not_finite(const std::string& whose, const plan::operation& op, const std::string& how) {
-    return fail(errc::non_finite, whose,
-                how + " values that are not finite for micro-batch " + std::to_string(op.micro_batch));
-  }
-
-  [[nodiscard]] batch piece_of(std::uint32_t micro_batch) const {
-    const std::int64_t sequences = setup_.whole.sequences / setup_.schedule.micro_batches;
-    return setup_.whole.slice(micro_batch * sequences, sequences);
-  }
-  [[nodiscard]] stage::crossing crossing_of(stage::direction way, std::uint32_t edge, std::uint32_t micro_batch) const {
-    const batch piece = piece_of(micro_batch);
-    return {.edge = edge,
-            .way = way,
-            .rows = piece.tokens(),
-            .width = setup_.width,
-            .sequences = piece.sequences,
-            .samples = piece.samples,
-            .seed = mix(setup_.boundaries.seed, setup_.boundaries.step,
-                        mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
-  }
-  // The rows live until the next call.
-  result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
-    return setup_.boundaries.base == nullptr ? result<void>{}
-                                             : setup_.boundaries.base->add_to(c, setup_.pool, piece_of(micro_batch), base_);
-  }
-  [[nodiscard]] net::message_id id_of(const stage::crossing& c, std::uint32_t micro_batch) const {
-    const std::uint32_t channel = setup_.boundaries.channel + static_cast<std::uint32_t>(c.way);
-    return {.channel = collective::numbered(channel, c.edge),
-            .step = (setup_.boundaries.step << most_micro_batch_bits) | micro_batch};
-  }
-
-  void top_up(line& l) {
-    while (l.expected.size() < setup_.boundaries.window && l.taken + l.expected.size() < l.due.size()) {
-      const std::uint32_t m = l.due[l.taken + l.expected.size()];
-      const auto c = crossing_of(l.way, l.edge, m);
-      l.expected.push_back({.bytes = buffer(codec_.most_bytes(c))});
-      l.expected.back().op = {view_, view_.receive(source_of(l, m), id_of(c, m), l.expected.back().bytes)};
-    }
-  }
-
-  [[nodiscard]] std::vector<std::byte> buffer(std::size_t bytes) {
-    std::vector<std::byte> b;
-    if (!spare_.empty()) {
-      b = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    b.resize(bytes);
-    return b;
-  }
-
-  result<void> finish(transfer& p) {
-    if (!p.op.started()) return {};
-    CAUSEWAY_ASSIGN(p.moved, p.op.wait(setup_.boundaries.deadline));
-    return {};
-  }
-
-  result<void> reap(bool all) {
-    while (!sent_.empty() && (all || sent_.front().op.done())) {
-      CAUSEWAY_TRY(finish(sent_.front()));
-      spare_.push_back(std::move(sent_.front().bytes));
-      sent_.pop_front();
-    }
-    return {};
-  }
-
-  collective::group_view& view_;
-  Codec& codec_;
-  mailbox_setup setup_;
-  std::deque<line> lines_;  // [chunk]: forward, backward; a deque moves no operations that are under way
-  std::deque<transfer> sent_;
-  std::vector<std::vector<std::byte>> spare_;
-  std::vector<float> base_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_MAILBOX_HPP
+#endif  // CAUSEWAY_NET_SCOPED_OPERATION_HPP
 
 // ---- causeway/parallel/pipeline/async_pipeline_mailbox.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_MAILBOX_HPP
@@ -24768,6 +22486,8 @@ class pipeline_mailbox {
 // pipeline_mailbox it outlives the trainer's steps: what is sent and what is expected stays under way between them. What
 // failed can be asked for again: nothing that arrived is forgotten before it was decoded, nothing that was sent before it
 // is gone. Where it keeps what it sent until that was taken, all of it can also be begun again over other links.
+
+#include <deque>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -25373,6 +23093,1266 @@ class async_stream final : public any_stream {
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_PIPELINE_ASYNC_PIPELINE_STREAM_HPP
+
+// ---- causeway/collective/flight.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
+#define CAUSEWAY_COLLECTIVE_FLIGHT_HPP
+
+// The sends and receives that one collective has under way. Buffers belong to the caller, so a collective must not return
+// while the transport still reads or writes them: whatever is under way when this object goes, is cancelled.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+inline std::string peer_name(net::peer_index peer) { return "peer " + std::to_string(peer); }
+
+/// Which message of a collective.
+struct part {
+  std::uint32_t phase = 0;  ///< below channel_stride
+  std::size_t chunk = 0;
+};
+
+namespace detail {
+
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what);
+
+/// An error says which peer was waited for.
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved);
+
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
+
+}  // namespace detail
+
+/// Numbered places, each empty or holding one operation of a collective on `id`. What the message is, its phase and the
+/// number of its chunk, becomes part of its channel.
+template <net::Transport T>
+class flight {
+ public:
+  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::scoped_operation>& places,
+         std::size_t count)
+      : transport_{transport}, id_{id}, deadline_{deadline}, places_{places} {
+    places_.clear();
+    places_.resize(count);
+  }
+  flight(const flight&) = delete;
+  flight& operator=(const flight&) = delete;
+  ~flight() { places_.clear(); }
+
+  [[nodiscard]] net::peer_index self() const { return transport_.self(); }
+  [[nodiscard]] std::uint32_t size() const { return transport_.size(); }
+
+  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.send(to, detail::id_of(id_, what), bytes)};
+  }
+
+  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.receive(from, detail::id_of(id_, what), buffer)};
+  }
+
+  /// One more place than the constructor was asked for.
+  std::size_t add_place() {
+    places_.emplace_back();
+    return places_.size() - 1;
+  }
+
+  /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer.
+  result<std::size_t> wait(std::size_t place, net::peer_index peer) {
+    return detail::naming(peer, places_[place].wait(deadline_));
+  }
+
+  /// As wait, for a send.
+  result<void> finish(std::size_t place, net::peer_index peer) { return detail::without_size(wait(place, peer)); }
+
+  /// As wait, for a message whose length is known.
+  result<void> wait_exact(std::size_t place, net::peer_index peer, std::size_t bytes) {
+    CAUSEWAY_ASSIGN(const std::size_t moved, wait(place, peer));
+    if (moved != bytes) {
+      return fail(errc::protocol, peer_name(peer),
+                  "it sent " + std::to_string(moved) + " bytes where " + std::to_string(bytes) +
+                      " belong; do all peers run the same model, options and version?");
+    }
+    return {};
+  }
+
+ private:
+  T& transport_;
+  net::message_id id_;
+  time_point deadline_;
+  std::vector<net::scoped_operation>& places_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP
+
+// ---- causeway/collective/impl/flight.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+
+// Bodies of collective/flight.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
+  id.channel = numbered(id.channel + what.phase, what.chunk);
+  return id;
+}
+
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
+  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
+  return moved;
+}
+
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
+  if (!moved) return std::move(moved).error();
+  return {};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#endif
+
+// ---- causeway/collective/options.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+#define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// What all collectives share: how long they may take, how they cut data, where they keep working memory.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// How a sum travels. `n` peers, `size` bytes of f32 each.
+enum class algorithm : std::uint8_t {
+  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
+              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
+  one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
+  butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
+  ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
+};
+
+/// Memory that collectives reuse. Give the same one to every call of a thread and they allocate nothing after the largest
+/// call was seen. Not for two threads at once.
+class collective_workspace {
+ public:
+  /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
+  CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
+
+  [[nodiscard]] std::vector<net::scoped_operation>& operations() noexcept { return operations_; }
+  [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
+  [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
+  [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
+
+ private:
+  aligned_buffer<std::byte> memory_;
+  std::vector<net::scoped_operation> operations_;
+  std::vector<std::size_t> sizes_;
+  std::vector<const float*> parts_;
+  thread_pool alone_{1};
+};
+
+struct collective_options {
+  time_point deadline = no_deadline;                    ///< on the transport's clock, for the whole call
+  algorithm how = algorithm::automatic;                 ///< must be the same on all peers, as must the next three
+  std::size_t chunk_bytes = std::size_t{256} << 10U;    ///< f32 bytes that are sent, summed and passed on as one piece
+  std::size_t one_shot_bytes = std::size_t{64} << 10U;  ///< of a peer; and at most 16 times as many of all together
+  std::uint32_t window = 4;                             ///< chunks under way at a time in each of the two phases
+  thread_pool* pool = nullptr;                          ///< for sums and codecs; none: the caller's thread
+  collective_workspace* workspace = nullptr;            ///< none: allocated for this call
+  /// Look at finished sums of f32 that arrive, too: for peers that do not rely on each other's own check. Costs 6 % of an
+  /// all-reduce over loopback.
+  bool checks_results = false;
+};
+
+/// The same, for links of `streams` TCP connections each. Several streams are what a lossy line without BBR gets; each then
+/// carries one chunk at a time and slowly, so there must be chunks for all of them: 16 MiB over 100 Mbit/s with 50 ms and
+/// 1 % loss took 4.7 s instead of 9.5 s. All peers must give the same number.
+constexpr collective_options tuned_for_streams(collective_options o, std::size_t streams) noexcept {
+  if (streams <= 1) return o;
+  o.chunk_bytes = std::size_t{128} << 10U;
+  o.window = 16;
+  return o;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// ---- causeway/collective/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+
+// Bodies of collective/options.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
+  if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+  return memory_.data();
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#endif
+
+// ---- causeway/collective/broadcast.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+
+// One peer's bytes to all others.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+namespace detail {
+
+/// The root sends to everybody: one latency, n-1 times the size on the root's link.
+template <net::Transport T>
+result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
+  const net::peer_index self = transport.self();
+  if (self != root) {
+    ops.receive(0, root, part{}, data);
+    return ops.wait_exact(0, root, data.size());
+  }
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    if (p != root) ops.send(p, p, part{}, data);
+  }
+  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// From peer to peer, chunk by chunk: nobody sends more than the size once.
+template <net::Transport T>
+result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
+                             std::size_t chunk, std::size_t chunks) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const bool first = self == root;
+  const bool last = (self + 1) % peers == root;
+  const net::peer_index left = (self + peers - 1) % peers;
+  const net::peer_index right = (self + 1) % peers;
+  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
+  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
+  for (std::size_t k = 0; k < chunks; ++k) {
+    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
+    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
+  }
+  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
+  return {};
+}
+
+}  // namespace detail
+
+/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
+/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
+/// at most the size once). Errors name the peer that was waited for.
+template <net::Transport T>
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
+                       const collective_options& options = {}) {
+  CAUSEWAY_EXPECT(root < transport.size());
+  if (data.empty() || transport.size() == 1) return {};
+  collective_workspace own;
+  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
+  if (data.size() <= options.one_shot_bytes) {
+    flight<T> ops{transport, id, options.deadline, places, transport.size()};
+    return detail::broadcast_flat(transport, ops, root, data);
+  }
+  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
+  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
+  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
+  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
+}
+
+/// As above, for values of a trivially copyable type. All peers must have the same byte order.
+template <net::Transport T, class V>
+  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
+                       const collective_options& options = {}) {
+  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+
+// ---- causeway/collective/gather.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
+#define CAUSEWAY_COLLECTIVE_GATHER_HPP
+
+// Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
+// than the caller's limit because somebody else says so. And whether all peers hold the same thing.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+namespace detail {
+
+/// The places of one gather's operations: for every peer a length and bytes, out and in.
+struct gather_places {
+  std::size_t peers;
+  [[nodiscard]] std::size_t length_out(net::peer_index p) const { return p; }
+  [[nodiscard]] std::size_t bytes_out(net::peer_index p) const { return peers + p; }
+  [[nodiscard]] std::size_t length_in(net::peer_index p) const { return 2 * peers + p; }
+  [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
+};
+
+CAUSEWAY_DECL error too_long(net::peer_index peer, std::size_t offered, std::size_t limit);
+
+/// Receives from all others: `lengths` are under way already.
+template <net::Transport T>
+result<void> collect(flight<T>& ops, const gather_places& at, std::span<const std::size_t> lengths, std::size_t limit,
+                     std::vector<std::vector<std::byte>>& all) {
+  for (net::peer_index p = 0; p < lengths.size(); ++p) {
+    if (p == ops.self()) continue;
+    CAUSEWAY_TRY(ops.wait_exact(at.length_in(p), p, sizeof(std::uint64_t)));
+    if (lengths[p] > limit) return too_long(p, lengths[p], limit);
+    all[p].resize(lengths[p]);
+    ops.receive(at.bytes_in(p), p, part{1}, all[p]);
+  }
+  for (net::peer_index p = 0; p < lengths.size(); ++p) {
+    if (p != ops.self()) CAUSEWAY_TRY(ops.wait_exact(at.bytes_in(p), p, all[p].size()));
+  }
+  return {};
+}
+
+/// Sends `mine` to the peers that `wants` names, and receives from all others if `wants` names this one.
+template <net::Transport T, class Wants>
+result<void> gather_to(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
+                       std::vector<std::vector<std::byte>>& all, const Wants& wants, const collective_options& options) {
+  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));  // lengths travel as the workspace holds them
+  const net::peer_index self = transport.self();
+  if (mine.size() > limit) return too_long(self, mine.size(), limit);
+  const gather_places at{transport.size()};
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  auto& lengths = workspace.sizes();
+  lengths.assign(at.peers, mine.size());
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 4 * at.peers};
+  for (net::peer_index p = 0; p < at.peers && wants(self); ++p) {
+    if (p != self) ops.receive(at.length_in(p), p, part{0}, std::as_writable_bytes(std::span{&lengths[p], 1}));
+  }
+  for (net::peer_index p = 0; p < at.peers; ++p) {
+    if (p == self || !wants(p)) continue;
+    ops.send(at.length_out(p), p, part{0}, std::as_bytes(std::span{&lengths[self], 1}));
+    ops.send(at.bytes_out(p), p, part{1}, mine);
+  }
+  if (wants(self)) {
+    all.resize(at.peers);
+    all[self].assign(mine.begin(), mine.end());
+    CAUSEWAY_TRY(collect(ops, at, lengths, limit, all));
+  }
+  for (net::peer_index p = 0; p < at.peers; ++p) {
+    CAUSEWAY_TRY(ops.finish(at.length_out(p), p));
+    CAUSEWAY_TRY(ops.finish(at.bytes_out(p), p));
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
+/// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
+result<void> gather(net::Transport auto& transport, const net::message_id& id, net::peer_index root,
+                    std::span<const std::byte> mine, std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                    const collective_options& options = {}) {
+  CAUSEWAY_EXPECT(root < transport.size());
+  const auto wants = [root](net::peer_index p) { return p == root; };
+  return detail::gather_to(transport, id, mine, limit, all, wants, options);
+}
+
+/// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
+result<void> all_gather(net::Transport auto& transport, const net::message_id& id, std::span<const std::byte> mine,
+                        std::size_t limit, std::vector<std::vector<std::byte>>& all,
+                        const collective_options& options = {}) {
+  const auto wants = [](net::peer_index) { return true; };
+  return detail::gather_to(transport, id, mine, limit, all, wants, options);
+}
+
+/// For parts of equal length: `all` has n parts of mine.size() bytes; part p becomes the bytes of peer p. 1 latency; every
+/// peer sends n-1 times its bytes. `mine` may be the peer's own part of `all`.
+template <net::Transport T>
+result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::span<std::byte> all,
+                        const collective_options& options = {}) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const std::size_t size = mine.size();
+  CAUSEWAY_EXPECT(all.size() == size * peers);
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    const net::peer_index from = (self + peers - i) % peers;
+    ops.receive(peers + from, from, part{}, all.subspan(from * size, size));
+  }
+  for (std::uint32_t i = 1; i < peers; ++i) ops.send((self + i) % peers, (self + i) % peers, part{}, mine);
+  if (size > 0) std::memmove(all.data() + self * size, mine.data(), size);
+  for (net::peer_index p = 0; p < peers; ++p) {
+    if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
+  }
+  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// errc::diverged, with `complaint`, names the first peer whose number is another one. 8 bytes from and to everybody.
+result<void> all_equal(net::Transport auto& transport, const net::message_id& id, std::uint64_t own,
+                       const std::string& complaint, const collective_options& options = {}) {
+  if (transport.size() == 1) return {};
+  std::vector<std::uint64_t> all(transport.size());
+  CAUSEWAY_TRY(
+      all_gather(transport, id, std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}), options));
+  for (net::peer_index peer = 0; peer < transport.size(); ++peer) {
+    if (all[peer] != own) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
+  }
+  return {};
+}
+
+#ifdef CAUSEWAY_COMPILED
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::size_t, std::vector<std::vector<std::byte>>&, const collective_options&);
+extern template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                        std::span<std::byte>, const collective_options&);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
+
+// ---- causeway/collective/impl/gather.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+
+// Bodies of collective/gather.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+  return fail(errc::too_large, peer_name(peer),
+              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
+}
+
+#ifdef CAUSEWAY_COMPILED
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>, std::size_t,
+                                 std::vector<std::vector<std::byte>>&, const collective_options&);
+template result<void> all_gather(net::any_transport&, const net::message_id&, std::span<const std::byte>,
+                                 std::span<std::byte>, const collective_options&);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
+#endif
+
+// ---- causeway/parallel/pipeline/pipeline_exchange.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
+
+// The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
+// gradient's norm, and the table that first and last stage share.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Names and bounds one of these conversations.
+struct pipeline_exchange {
+  net::message_id id;  ///< of consecutive channels, one for each kind
+  collective::collective_options options;
+
+  CAUSEWAY_DECL [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
+};
+
+namespace detail {
+
+enum exchange_kind : std::uint32_t {
+  parts_kind,
+  loss_kind,
+  norm_kind,
+  table_kind = 5,
+  base_kind = 7,
+  round_kind = 9,
+  losses_kind = 10
+};  // a gather takes two
+
+}  // namespace detail
+
+/// What a peer must share with the others of its pipeline.
+struct part_agreement {
+  std::uint64_t hash = 0;  ///< of model, schedule and codec
+  std::int64_t layers = 0;
+  std::uint32_t chunks = 1;
+  std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
+  plan::stage_path path = plan::stage_path::round;
+};
+
+/// Checks that all ranks agree and that their parts, stage after stage, make the whole model (twice, where there are two
+/// ways). `exchange` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.
+CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                          std::span<const nn::block_range> chunks, const pipeline_exchange& exchange);
+
+/// The loss, which rank `from` knows, on all ranks; without `from` the sum of what ranks know. 8 bytes to each.
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
+                                              const pipeline_exchange& exchange);
+
+/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares,
+                                             const pipeline_exchange& exchange);
+
+/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
+/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
+CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                                    std::vector<float>& other, const pipeline_exchange& exchange);
+
+/// On every rank, where each has the same stages as its mirror: gradients ← theirs + its own, the same bits on both.
+/// `other` is memory for what the mirror sends. Bytes: the gradients, each way.
+CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
+                                      std::vector<float>& other, const pipeline_exchange& exchange);
+
+/// There: parameters that are not those of the mirror become those of the rank in the first half; whether they have
+/// changed. 8 bytes each way, and the parameters once where they differ.
+CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
+                                        const pipeline_exchange& exchange);
+
+/// Of the first and the last rank, whether `mine` is true at either; false on the others. A byte each way.
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_exchange& exchange);
+
+/// The last rank's table becomes that of the first. Bytes: the table, once.
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table,
+                                        const pipeline_exchange& exchange);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
+
+// ---- causeway/parallel/pipeline/impl/pipeline_exchange.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
+#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
+
+// Bodies of parallel/pipeline/pipeline_exchange.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+/// The rank as far from the other end as this one is from its own.
+CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view) { return view.size() - 1 - view.self(); }
+
+/// One message each way between a rank and its mirror.
+CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
+                                         std::span<std::byte> theirs, const net::message_id& id,
+                                         const pipeline_exchange& exchange) {
+  const net::peer_index other = mirror_of(view);
+  const auto inward = view.receive(other, id, theirs);
+  const auto outward = view.send(other, id, mine);
+  const auto sent = view.wait(outward, exchange.options.deadline);
+  const auto got = view.wait(inward, exchange.options.deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != theirs.size()) {
+    return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters or gradients of another size");
+  }
+  return {};
+}
+
+/// What the rank in the second half of the pipeline has becomes what its mirror has.
+CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
+                                         const pipeline_exchange& exchange) {
+  const net::peer_index other = mirror_of(view);
+  const auto id = exchange.on(table_kind + 1);
+  const auto op = view.self() < other ? view.send(other, id, std::as_bytes(values))
+                                      : view.receive(other, id, std::as_writable_bytes(values));
+  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, exchange.options.deadline));
+  if (moved == values.size_bytes()) return {};
+  return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters of another size");
+}
+
+CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
+  return view.self() == 0 || view.self() + 1 == view.size();
+}
+
+/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
+CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
+                                            const pipeline_exchange& exchange) {
+  std::vector<double> all(view.size(), mine);
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, exchange.on(kind), std::as_bytes(std::span{&mine, 1}),
+                                        std::as_writable_bytes(std::span{all}), exchange.options));
+  }
+  double sum = 0;
+  for (const double value : all) sum += value;
+  return sum;
+}
+
+/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
+CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
+                                       const part_agreement& mine) {
+  std::int64_t next = 0;
+  for (std::uint32_t v = 0; v < plan::virtual_stages(shape); ++v) {
+    const plan::stage_place place = plan::place_of(shape, v, way);
+    const auto rank = "rank " + std::to_string(place.rank);
+    const std::int64_t* at = all.data() + place.rank * (2 + 2 * std::size_t{shape.chunks});
+    if (std::memcmp(at, &mine.hash, sizeof mine.hash) != 0) {
+      return fail(errc::wrong_model, rank,
+                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
+    }
+    if (at[1] != static_cast<std::int64_t>(mine.step)) {
+      return fail(errc::diverged, rank,
+                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(mine.step) +
+                      "; start all stages from checkpoints of the same step");
+    }
+    const nn::block_range held{at[2 + 2 * place.chunk], at[3 + 2 * place.chunk]};
+    if (held.first != next) {
+      return fail(errc::wrong_model, rank,
+                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
+                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
+    }
+    next = held.last;
+  }
+  if (next == mine.layers) return {};
+  return fail(errc::wrong_model, "pipeline",
+              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {
+  net::message_id named = id;
+  named.channel += kind;
+  return named;
+}
+
+CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                          std::span<const nn::block_range> chunks, const pipeline_exchange& exchange) {
+  if (chunks.size() != mine.chunks) {
+    return fail(errc::invalid_argument, "pipeline",
+                "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
+                    std::to_string(mine.chunks) + "; build it with parallel::part_of");
+  }
+  const std::size_t row = 2 + 2 * chunks.size();
+  std::vector<std::int64_t> all(row * view.size());
+  const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
+  std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
+  own[1] = static_cast<std::int64_t>(mine.step);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    own[2 + 2 * c] = chunks[c].first;
+    own[3 + 2 * c] = chunks[c].last;
+  }
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, exchange.on(detail::parts_kind), std::as_bytes(own),
+                                        std::as_writable_bytes(std::span{all}), exchange.options));
+  }
+  // a micro-batch of each way; there is one way unless the path says otherwise
+  const plan::schedule shape{view.size(), mine.chunks, 2, true, {}, mine.path};
+  for (std::uint32_t way = 0; way < (mine.path == plan::stage_path::two_ways ? 2U : 1U); ++way) {
+    CAUSEWAY_TRY(detail::check_parts(shape, way, all, mine));
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
+                                              const pipeline_exchange& exchange) {
+  if (!from) return detail::sum_over_ranks(view, loss, detail::losses_kind, exchange);
+  CAUSEWAY_TRY(collective::broadcast(view, exchange.on(detail::loss_kind), *from, std::span{&loss, 1}, exchange.options));
+  return loss;
+}
+
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares,
+                                             const pipeline_exchange& exchange) {
+  CAUSEWAY_ASSIGN(const double sum, detail::sum_over_ranks(view, squares, detail::norm_kind, exchange));
+  return static_cast<float>(std::sqrt(sum));
+}
+
+CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                                    std::vector<float>& other, const pipeline_exchange& exchange) {
+  return detail::is_an_end(view) ? add_copies(view, pool, table, other, exchange) : result<void>{};
+}
+
+CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
+                                      std::vector<float>& other, const pipeline_exchange& exchange) {
+  other.resize(gradients.size());
+  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(gradients), std::as_writable_bytes(std::span{other}),
+                                     exchange.on(detail::table_kind), exchange));
+  kernels::add(pool, gradients.data(), gradients.data(), other.data(), static_cast<std::int64_t>(gradients.size()));
+  return {};
+}
+
+CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
+                                        const pipeline_exchange& exchange) {
+  hasher h;
+  h.add(std::as_bytes(parameters));
+  const std::uint64_t mine = h.finish();
+  std::uint64_t theirs = 0;
+  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(std::span{&mine, 1}),
+                                     std::as_writable_bytes(std::span{&theirs, 1}), exchange.on(detail::round_kind),
+                                     exchange));
+  if (mine == theirs) return false;
+  CAUSEWAY_TRY(detail::copy_mirrored(view, parameters, exchange));
+  return view.self() > detail::mirror_of(view);
+}
+
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_exchange& exchange) {
+  if (!detail::is_an_end(view)) return false;
+  const std::byte own{mine ? std::uint8_t{1} : std::uint8_t{0}};
+  std::byte other{};
+  CAUSEWAY_TRY(detail::swap_mirrored(view, {&own, 1}, {&other, 1}, exchange.on(detail::round_kind), exchange));
+  return mine || other != std::byte{};
+}
+
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table,
+                                        const pipeline_exchange& exchange) {
+  return detail::is_an_end(view) ? detail::copy_mirrored(view, table, exchange) : result<void>{};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
+#endif
+
+// ---- causeway/nn/declaration.hpp ----
+#ifndef CAUSEWAY_NN_DECLARATION_HPP
+#define CAUSEWAY_NN_DECLARATION_HPP
+
+// How a family says which parameters it has and how each starts. Only matrices and tables start at random. A peer that
+// holds a part of the model declares all of it and gets what is its own: the rest is counted, so that a parameter starts
+// the same wherever it is held, but takes no memory.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// How a parameter starts: normal with this mean and deviation.
+struct initial_distribution {
+  float mean = 0.0F;
+  float deviation = 0.0F;
+  std::size_t number = 0;  ///< of the parameter among all of the whole model
+};
+
+/// The segment of a parameter that this peer does not hold.
+inline constexpr std::size_t not_held = static_cast<std::size_t>(-1);
+
+/// Segments that are added up for every token and position.
+struct embedding_tables {
+  std::size_t tokens = not_held;     ///< [vocabulary, width]
+  std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
+};
+
+/// What these tables hold.
+struct embedding_values {
+  std::vector<float> tokens;     ///< [vocabulary, width]
+  std::vector<float> positions;  ///< [context, width]; empty where there is no such table
+};
+
+/// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
+inline constexpr float initial_deviation = 0.02F;
+CAUSEWAY_DECL [[nodiscard]] float residual_deviation(std::int64_t layers) noexcept;
+
+/// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
+class declaration {
+ public:
+  /// `store` gets what belongs to `part` of a model with `layers` layers. With `joined_ends` what stands before and behind
+  /// them is block 0 (declared first, all of it), and layer i block i + 1; else layer i is block i.
+  CAUSEWAY_DECL declaration(parameter_store& store, const model_part& part, std::int64_t layers, bool joined_ends = false);
+
+  /// The layer that the next parameters belong to; `layers` after the last. It makes their `parameter_segment::block`.
+  CAUSEWAY_DECL void in_block(std::int64_t layer) noexcept;
+
+  /// A token table; one that is the output layer too is held at both ends.
+  CAUSEWAY_DECL std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied);
+
+  CAUSEWAY_DECL std::size_t table(std::string name, std::int64_t rows, std::int64_t columns);
+  CAUSEWAY_DECL std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                   float deviation = initial_deviation);
+  CAUSEWAY_DECL std::size_t vector(std::string name, std::int64_t size, float value);
+
+  [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
+
+ private:
+  CAUSEWAY_DECL std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                initial_distribution d, bool also_here = false);
+
+  parameter_store& store_;
+  model_part part_;
+  std::int64_t layers_;
+  std::vector<initial_distribution> initial_;
+  std::size_t declared_ = 0;
+  std::int64_t block_ = -1;
+  bool joined_ends_;
+};
+
+/// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
+/// number of threads, and however the model is cut. Parameters that `kept` names are left as they are.
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed, std::span<const parameter_segment> kept = {});
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_DECLARATION_HPP
+
+// ---- causeway/nn/impl/declaration.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#define CAUSEWAY_NN_IMPL_DECLARATION_IPP
+
+// Bodies of nn/declaration.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
+  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
+}
+
+CAUSEWAY_DECL declaration::declaration(parameter_store& store, const model_part& part, std::int64_t layers,
+                                       bool joined_ends)
+    : store_{store}, part_{part}, layers_{layers}, joined_ends_{joined_ends} {
+  in_block(-1);
+}
+
+CAUSEWAY_DECL void declaration::in_block(std::int64_t layer) noexcept {
+  const bool end = layer < 0 || layer >= layers_;
+  block_ = !joined_ends_ ? layer : end ? 0 : layer + 1;
+}
+
+CAUSEWAY_DECL std::size_t declaration::token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
+             tied && !joined_ends_ && part_.holds_parameters(layers_, layers_));
+}
+
+CAUSEWAY_DECL std::size_t declaration::table(std::string name, std::int64_t rows, std::int64_t columns) {
+  return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
+                                              float deviation) {
+  return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
+}
+
+CAUSEWAY_DECL std::size_t declaration::vector(std::string name, std::int64_t size, float value) {
+  return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
+}
+
+CAUSEWAY_DECL std::size_t declaration::add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns,
+                                           initial_distribution d, bool also_here) {
+  d.number = declared_++;
+  if (!also_here && !part_.holds_parameters(block_, layers_ + (joined_ends_ ? 1 : 0))) return not_held;
+  initial_.push_back(d);
+  return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
+}
+
+CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                                std::uint64_t seed, std::span<const parameter_segment> kept) {
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& s = store.segments()[i];
+    if (std::any_of(kept.begin(), kept.end(), [&](const auto& k) { return k.name == s.name; })) continue;
+    float* values = store.value(i);
+    pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
+      for (std::int64_t row = part.begin; row < part.end; ++row) {
+        rng random{seed, mix(d.number, static_cast<std::uint64_t>(row), 0x696E6974U)};
+        for (std::int64_t j = 0; j < s.columns; ++j) {
+          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
+        }
+      }
+    });
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_DECLARATION_IPP
+#endif
+
+// ---- causeway/parallel/pipeline/embedding_base.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_EMBEDDING_BASE_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_EMBEDDING_BASE_HPP
+
+// What all stages know of the embedding, so that it need not travel: the tables that the run began with, less what the
+// activation codec carries. A table that is trained within the codec's subspace keeps this part for good, so a run that is
+// resumed gets the same, up to rounding, and nothing of it is state. Peers of a fixed set get it from the first of them,
+// whatever the tables began with; where peers come and go, each makes it from the model's seed, for nobody may be there to
+// ask.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+class embedding_base {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return tokens_.empty(); }
+
+  /// Rank 0's tables, as `codec` leaves them, to all ranks; all call. Bytes: the tables, 4 a value, along the ranks;
+  /// memory: as many on each. errc::invalid_argument for models with dropout, which writes into the residual stream what
+  /// neither side can know.
+  template <class Model, stage::UsesBase Codec>
+  result<void> share(collective::group_view& view, thread_pool& pool, Model& model, Codec& codec,
+                     const pipeline_exchange& exchange) {
+    CAUSEWAY_TRY(begin(model, Codec::name));
+    if (view.self() == 0) {
+      tokens_ = table(model, model.embedding().tokens);
+      positions_ = table(model, model.embedding().positions);
+      CAUSEWAY_TRY(codec.leave_outside(pool, width_, tokens_));
+      if (!positions_.empty()) CAUSEWAY_TRY(codec.leave_outside(pool, width_, positions_));
+    }
+    std::uint64_t positions = positions_.size();
+    CAUSEWAY_TRY(
+        collective::broadcast(view, exchange.on(detail::base_kind), 0, std::span{&positions, 1}, exchange.options));
+    const auto expected = static_cast<std::uint64_t>(limits_.context * width_);
+    if (positions != 0 && positions != expected) {
+      return fail(errc::protocol, "rank 0", "it sent a table of positions of another size");
+    }
+    tokens_.resize(static_cast<std::size_t>(limits_.vocabulary * width_));
+    positions_.resize(static_cast<std::size_t>(positions));
+    CAUSEWAY_TRY(collective::broadcast(view, exchange.on(detail::base_kind + 1), 0, std::span{tokens_}, exchange.options));
+    return collective::broadcast(view, exchange.on(detail::base_kind + 2), 0, std::span{positions_}, exchange.options);
+  }
+
+  /// The tables that the model began with, as `codec` leaves them; nothing where it reads no base. Asks nobody: all peers
+  /// must have initialised their models with one seed (`agreement()`), and tables that are here must have begun so, too.
+  /// Time and memory: model.initial_embedding(). errc::invalid_argument as share, and for tables that began otherwise.
+  template <class Model, stage::ActivationCodec Codec>
+  result<void> make(thread_pool& pool, Model& model, Codec& codec) {
+    if constexpr (stage::UsesBase<Codec>) {
+      if (!stage::needs_base(codec)) return {};
+      CAUSEWAY_TRY(begin(model, Codec::name));
+      nn::embedding_values began = model.initial_embedding();
+      hasher h;
+      h.add(std::as_bytes(std::span{began.tokens})).add(std::as_bytes(std::span{began.positions}));
+      agreement_ = h.finish();
+      const auto here = model.embedding();
+      CAUSEWAY_ASSIGN(tokens_, outside(pool, codec, std::move(began.tokens), table(model, here.tokens)));
+      CAUSEWAY_ASSIGN(positions_, outside(pool, codec, std::move(began.positions), table(model, here.positions)));
+    }
+    return {};
+  }
+
+  /// Of what `make` made: equal on peers whose models began alike, on every machine; 0 where there is nothing.
+  [[nodiscard]] std::uint64_t agreement() const noexcept { return agreement_; }
+
+  /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
+  CAUSEWAY_DECL result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const;
+
+  /// The same as the base of a micro-batch's crossing, in `room`; gradients have none, nor has anything if this is empty.
+  CAUSEWAY_DECL result<void> add_to(stage::crossing& c, thread_pool& pool, const batch& b, std::vector<float>& room) const;
+
+ private:
+  template <class Model>
+  result<void> begin(Model& model, std::string_view codec) {
+    if (model.dropout() > 0) {
+      return fail(errc::invalid_argument, std::string{codec},
+                  "a model with dropout, which leaves the subspace that all stages share; set it to 0");
+    }
+    width_ = model.width();
+    limits_ = {"pipeline", model.context_length(), model.vocabulary()};
+    return {};
+  }
+
+  // `began` as the codec leaves it. `now`, if it is here, has moved along the codec's subspace alone.
+  template <class Codec>
+  result<std::vector<float>> outside(thread_pool& pool, Codec& codec, std::vector<float> began,
+                                     std::vector<float> now) const {
+    if (!now.empty()) {
+      std::transform(now.begin(), now.end(), began.begin(), now.begin(), std::minus<>{});
+      CAUSEWAY_TRY(codec.leave_outside(pool, width_, now));
+      CAUSEWAY_TRY(check_moved(pool, began, now, Codec::name));
+    }
+    if (!began.empty()) CAUSEWAY_TRY(codec.leave_outside(pool, width_, began));
+    return began;
+  }
+  CAUSEWAY_DECL static result<void> check_moved(thread_pool& pool, std::span<const float> began,
+                                                std::span<const float> outside, std::string_view codec);
+
+  template <class Model>
+  static std::vector<float> table(Model& model, std::size_t segment) {
+    if (segment == nn::not_held) return {};
+    const float* const values = model.parameters().value(segment);
+    return {values, values + model.parameters().segments()[segment].size()};
+  }
+
+  std::vector<float> tokens_, positions_;  // [vocabulary, width]; [context, width] or none
+  std::int64_t width_ = 0;
+  nn::token_limits limits_;
+  std::uint64_t agreement_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_EMBEDDING_BASE_HPP
+
+// ---- causeway/parallel/pipeline/impl/embedding_base.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
+#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
+
+// Bodies of parallel/pipeline/embedding_base.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> embedding_base::rows(thread_pool& pool, const batch& b, std::span<float> out) const {
+  CAUSEWAY_EXPECT(!empty() && static_cast<std::int64_t>(out.size()) == b.tokens() * width_);
+  CAUSEWAY_TRY(nn::check_inputs(limits_, {b.inputs, {}, b.sequences}));
+  kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
+                             out.data(), b.sequences, b.tokens() / b.sequences, width_);
+  return {};
+}
+
+CAUSEWAY_DECL result<void> embedding_base::add_to(stage::crossing& c, thread_pool& pool, const batch& b,
+                                                  std::vector<float>& room) const {
+  if (empty() || c.way == stage::direction::backward) return {};
+  room.resize(c.count());
+  c.base = room;
+  return rows(pool, b, room);
+}
+
+// What a table moved outside of the subspace. Rounding moves it a little in every step; another seed's table is as far
+// away as it is large.
+CAUSEWAY_DECL result<void> embedding_base::check_moved(thread_pool& pool, std::span<const float> began,
+                                                       std::span<const float> outside, std::string_view codec) {
+  const auto size = [&](std::span<const float> of) {
+    return kernels::sum_of_squares(pool, of.data(), static_cast<std::int64_t>(of.size()));
+  };
+  if (size(outside) <= 1e-3 * size(began)) return {};
+  return fail(errc::invalid_argument, std::string{codec},
+              "the embedding did not begin as the model's seed says, from which peers that come and go make what they know "
+              "of it; call model.initialize() with the run's seed on every peer before anything is loaded, or use "
+              "parallel::pipeline for tables from elsewhere");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
+#endif
+
+// ---- causeway/parallel/pipeline/pipeline_mailbox.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_MAILBOX_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_MAILBOX_HPP
+
+// The boundary tensors of one pass through a pipeline, on their way to and from the neighbouring stages. Receives are
+// posted some micro-batches ahead, so that what arrives while a stage computes is there when it is needed; sends run on
+// while the stage computes. Leaving the scope cancels what is under way.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// How boundary tensors of a batch travel. Equal on all peers of the pipeline.
+struct boundary_options {
+  std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
+  std::uint64_t step = 0;
+  std::uint64_t seed = 0;    ///< equal on both sides of a boundary
+  std::uint32_t window = 2;  ///< receives posted ahead, for each source
+  time_point deadline = no_deadline;
+  const embedding_base* base = nullptr;  ///< where the codec uses one
+  /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. None: the
+  /// ranks of the view are those of the schedule. Between stages of one rank nothing is sent.
+  const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
+};
+
+/// What all boundary tensors of a pass have in common.
+struct mailbox_setup {
+  thread_pool& pool;
+  const plan::schedule& schedule;
+  const batch& whole;      ///< the batch that is cut into the schedule's micro-batches
+  std::int64_t width = 0;  ///< of the model
+  std::uint32_t rank = 0;  ///< of the schedule
+  boundary_options boundaries{};
+};
+
+/// The mailbox of one rank. One thread.
+template <class Codec>
+class pipeline_mailbox {
+ public:
+  pipeline_mailbox(collective::group_view& view, Codec& codec, const mailbox_setup& setup)
+      : view_{view}, codec_{codec}, setup_{setup} {
+    for (std::uint32_t chunk = 0; chunk < setup.schedule.chunks; ++chunk) {
+      for (const plan::work kind : {plan::work::forward, plan::work::backward}) {
+        lines_.push_back({.way = way_of(kind), .edge = edge_of(setup.rank, kind, chunk)});
+      }
+    }
+    for (const plan::operation& op : setup.schedule.orders[setup.rank]) {
+      if (has_input(op)) lines_[line_of(op)].due.push_back(op.micro_batch);
+    }
+    for (line& l : lines_) top_up(l);
+  }
+  pipeline_mailbox(const pipeline_mailbox&) = delete;
+  pipeline_mailbox& operator=(const pipeline_mailbox&) = delete;
+
+  /// Whether what `op` gives goes to another stage of this rank: then it is not for the mailbox.
+  [[nodiscard]] bool stays(const plan::operation& op) const {
+    return plan::target_of(setup_.schedule, setup_.rank, op) && target_of(op) == view_.self();
+  }
+
+  /// Whether `op` has an input from another rank.
+  [[nodiscard]] bool has_input(const plan::operation& op) const {
+    const auto source = plan::source_of(setup_.schedule, setup_.rank, op);
+    return source && rank_of(plan::virtual_stage(setup_.schedule, *source), op.micro_batch) != view_.self();
+  }
+
+  /// Whether the input of `op` from another rank is there; true if it needs none.
+  [[nodiscard]] bool arrived(const plan::operation& op) const {
+    if (!has_input(op)) return true;
+    const line& l = lines_[line_of(op)];
+    return l.is_next(op.micro_batch) && l.expected.front().op.done();
+  }
+
+  /// Waits for the input of `op`, without taking it.
+  result<void> wait_for(const plan::operation& op) {
+    line& l = lines_[line_of(op)];
+    CAUSEWAY_EXPECT(l.is_next(op.micro_batch));
+    return finish(l.expected.front());
+  }
+
+  /// The input of `op`, decoded into `values`. Inputs of one kind and chunk are taken in the schedule's order.
+  result<void> take(const plan::operation& op, std::span<float> values) {
+    line& l = lines_[line_of(op)];
+    CAUSEWAY_TRY(wait_for(op));
+    transfer got = std::move(l.expected.front());
+    l.expected.pop_front();
+    ++l.taken;
+    auto c = crossing_of(l.way, l.edge, op.micro_batch);
+    CAUSEWAY_TRY(add_base(c, op.micro_batch));
+    auto outcome = codec_.decode(setup_.pool, c, std::span{got.bytes}.first(got.moved), values);
+    spare_.push_back(std::move(got.bytes));
+    top_up(l);
+    const std::string from = "rank " + std::to_string(source_of(l, op.micro_batch));
+    if (!outcome && outcome.error().where.empty()) outcome.error().where = from;
+    if (outcome && !stage::all_finite(setup_.pool, values)) return not_finite(from, op, "it sent");
+    return outcome;
+  }
+
+  /// Sends the output of `op`. errc::non_finite where it is not: its input was, so it was spoilt here.
+  result<void> send(const plan::operation& op, std::span<const float> values) {
+    if (!stage::all_finite(setup_.pool, values)) return not_finite("this stage", op, "it came to");
+    auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
+    CAUSEWAY_TRY(add_base(c, op.micro_batch));
+    transfer p{.bytes = buffer(codec_.most_bytes(c))};
+    CAUSEWAY_ASSIGN(p.moved, codec_.encode(setup_.pool, c, values, p.bytes));
+    CAUSEWAY_TRY(reap(false));
+    sent_.push_back(std::move(p));
+    transfer& last = sent_.back();
+    const auto bytes = std::span<const std::byte>{last.bytes}.first(last.moved);
+    last.op = {view_, view_.send(target_of(op), id_of(c, op.micro_batch), bytes)};
+    return {};
+  }
+
+  /// Waits until all that was sent is gone.
+  result<void> flush() { return reap(true); }
+
+ private:
+  struct transfer {
+    std::vector<std::byte> bytes;
+    std::size_t moved = 0;
+    net::scoped_operation op{};
+  };
+  // What comes over one boundary of one chunk.
+  struct line {
+    stage::direction way = stage::direction::forward;
+    std::uint32_t edge = 0;
+    std::vector<std::uint32_t> due{};  // micro-batches, in the order in which they are taken
+    std::size_t taken = 0;
+    std::deque<transfer> expected{};  // due[taken], due[taken + 1], ...
+
+    [[nodiscard]] bool is_next(std::uint32_t micro_batch) const { return !expected.empty() && due[taken] == micro_batch; }
+  };
+
+  static constexpr stage::direction way_of(plan::work kind) noexcept {
+    return kind == plan::work::forward ? stage::direction::forward : stage::direction::backward;
+  }
+  [[nodiscard]] static std::size_t line_of(const plan::operation& op) noexcept {
+    return 2 * std::size_t{op.chunk} + (op.kind == plan::work::forward ? 0 : 1);
+  }
+  // Ranks of the view.
+  [[nodiscard]] std::uint32_t rank_of(std::uint32_t stage, std::uint32_t micro_batch) const {
+    return setup_.boundaries.routes != nullptr ? (*setup_.boundaries.routes)[micro_batch][stage]
+                                               : plan::place_of(setup_.schedule, stage, micro_batch).rank;
+  }
+  [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
+    return rank_of(l.way == stage::direction::forward ? l.edge : l.edge + 1, micro_batch);
+  }
+  [[nodiscard]] std::uint32_t target_of(const plan::operation& op) const {
+    const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
+    CAUSEWAY_EXPECT(target.has_value());
+    return rank_of(plan::virtual_stage(setup_.schedule, *target), op.micro_batch);
+  }
+  // The boundary that the input of a kind crosses: below the stage for a forward, above it for a backward.
+  [[nodiscard]] std::uint32_t edge_of(std::uint32_t rank, plan::work kind, std::uint32_t chunk) const noexcept {
+    const std::uint32_t v = plan::virtual_stage(setup_.schedule, {rank, chunk});
+    return kind == plan::work::forward ? v - 1 : v;
+  }
+  [[nodiscard]] std::uint32_t sent_edge_of(const plan::operation& op) const noexcept {
+    const std::uint32_t v = plan::virtual_stage(setup_.schedule, {setup_.rank, op.chunk});
+    return op.kind == plan::work::forward ? v : v - 1;
+  }
+
+  [[nodiscard]] static error not_finite(const std::string& whose, const plan::operation& op, const std::string& how) {
+    return fail(errc::non_finite, whose,
+                how + " values that are not finite for micro-batch " + std::to_string(op.micro_batch));
+  }
+
+  [[nodiscard]] batch piece_of(std::uint32_t micro_batch) const {
+    const std::int64_t sequences = setup_.whole.sequences / setup_.schedule.micro_batches;
+    return setup_.whole.slice(micro_batch * sequences, sequences);
+  }
+  [[nodiscard]] stage::crossing crossing_of(stage::direction way, std::uint32_t edge, std::uint32_t micro_batch) const {
+    const batch piece = piece_of(micro_batch);
+    return {.edge = edge,
+            .way = way,
+            .rows = piece.tokens(),
+            .width = setup_.width,
+            .sequences = piece.sequences,
+            .samples = piece.samples,
+            .seed = mix(setup_.boundaries.seed, setup_.boundaries.step,
+                        mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
+  }
+  // The rows live until the next call.
+  result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
+    return setup_.boundaries.base == nullptr ? result<void>{}
+                                             : setup_.boundaries.base->add_to(c, setup_.pool, piece_of(micro_batch), base_);
+  }
+  [[nodiscard]] net::message_id id_of(const stage::crossing& c, std::uint32_t micro_batch) const {
+    const std::uint32_t channel = setup_.boundaries.channel + static_cast<std::uint32_t>(c.way);
+    return {.channel = collective::numbered(channel, c.edge),
+            .step = (setup_.boundaries.step << most_micro_batch_bits) | micro_batch};
+  }
+
+  void top_up(line& l) {
+    while (l.expected.size() < setup_.boundaries.window && l.taken + l.expected.size() < l.due.size()) {
+      const std::uint32_t m = l.due[l.taken + l.expected.size()];
+      const auto c = crossing_of(l.way, l.edge, m);
+      l.expected.push_back({.bytes = buffer(codec_.most_bytes(c))});
+      l.expected.back().op = {view_, view_.receive(source_of(l, m), id_of(c, m), l.expected.back().bytes)};
+    }
+  }
+
+  [[nodiscard]] std::vector<std::byte> buffer(std::size_t bytes) {
+    std::vector<std::byte> b;
+    if (!spare_.empty()) {
+      b = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    b.resize(bytes);
+    return b;
+  }
+
+  result<void> finish(transfer& p) {
+    if (!p.op.started()) return {};
+    CAUSEWAY_ASSIGN(p.moved, p.op.wait(setup_.boundaries.deadline));
+    return {};
+  }
+
+  result<void> reap(bool all) {
+    while (!sent_.empty() && (all || sent_.front().op.done())) {
+      CAUSEWAY_TRY(finish(sent_.front()));
+      spare_.push_back(std::move(sent_.front().bytes));
+      sent_.pop_front();
+    }
+    return {};
+  }
+
+  collective::group_view& view_;
+  Codec& codec_;
+  mailbox_setup setup_;
+  std::deque<line> lines_;  // [chunk]: forward, backward; a deque moves no operations that are under way
+  std::deque<transfer> sent_;
+  std::vector<std::vector<std::byte>> spare_;
+  std::vector<float> base_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_MAILBOX_HPP
 
 // ---- causeway/parallel/pipeline/pipeline_pass.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_PASS_HPP
@@ -28659,7 +27639,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
 
 /// Of a block's stage. Where micro-batches take detours, that is the same in all pipelines.
 CAUSEWAY_DECL std::size_t rank_of(const stage::replica& r, std::int64_t block) {
-  const auto has = [block](const stage::assignment& s) { return s.computes.first <= block && block < s.computes.last; };
+  const auto has = [block](const stage::assignment& s) { return s.computes.contains(block); };
   return static_cast<std::size_t>(std::find_if(r.assignments.begin(), r.assignments.end(), has) - r.assignments.begin());
 }
 
@@ -29279,6 +28259,8 @@ CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, s
 // that follow each other through three stages (scatter, reduce, adopt), so that sums overlap transfers. With an encoding,
 // every contribution is encoded exactly once, the reduced part is encoded once, and everybody, the owner too, adopts the
 // decoded bytes: replicas stay bit-identical.
+
+#include <list>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -34554,8 +33536,7 @@ struct expert_gpt_options {
 };
 
 /// Models train's Model, f32, no dropout, output layer tied to the token table. One thread at a time. A step waits for the
-/// experts of one block after another, there and back: 2 · layers round trips. A template as nn::language_model is: what
-/// computes is another type where oneDNN is linked.
+/// experts of one block after another, there and back: 2 · layers round trips. A template as nn::language_model is.
 template <class BackendType = kernels::cpu_backend>
 class basic_expert_gpt {
  public:
@@ -37140,9 +36121,7 @@ concept Group = G::decides == part::group&& requires(G& g, const G& c, const gro
 
 /// Whether a fragment's groups are the same in all exchanges.
 template <class G>
-inline constexpr bool groups_last = requires {
-  requires G::lasting;
-};
+inline constexpr bool groups_last = (requires { requires G::lasting; });
 
 /// errc::invalid_argument where `named`: `what` names peers by their numbers, which change where peers come and go.
 CAUSEWAY_DECL result<void> refuse_numbers(const char* what, bool named);
@@ -39306,6 +38285,734 @@ class block_server final : private block_request_handler {
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SERVING_BLOCK_SERVER_HPP
+
+// ---- causeway/autograd/checkpoint.hpp ----
+#ifndef CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
+#define CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
+
+// Recomputation (Chen et al. 2016): a part of a model keeps only its input and is computed again when its gradient is
+// wanted. Costs one more forward of that part; a row of L equal blocks keeps L inputs and one block's activations.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace autograd {
+
+/// Runs `block(tape, x) -> variable` without keeping anything but x, and again in the backward pass, this time recording.
+/// The block must compute the same both times: its randomness a function of numbers it captured, its parameters unchanged.
+template <class Backend, class Block>
+[[nodiscard]] variable checkpoint(tape<Backend>& t, const variable& x, Block block) {
+  if (!t.recording()) return block(t, x);
+  variable y;
+  {
+    const recording_scope off{t, false};
+    y = block(t, x);
+  }
+  return t.result(std::move(y.value), [x, block](tape<Backend>& on, tensor dy) {
+    const auto begin = on.position();
+    const recording_scope scope{on, true};
+    const variable input = on.leaf(x.value);
+    const gradient_slot output = block(on, input).slot;
+    on.contribute(output, std::move(dy));
+    on.backward_to(begin);
+    on.contribute(x.slot, on.take(input.slot));
+    on.release_to(begin);
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::autograd
+
+#endif  // CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
+
+// ---- causeway/nn/memory_estimate.hpp ----
+#ifndef CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+#define CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+
+// How much memory a training step needs, from the shape alone: so that a peer can refuse a model before it starts, or
+// choose recomputation. Counted as the tape really keeps things, size classes of the pool included.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// Bytes, by purpose. Optimizer state is the optimizer's to say.
+struct memory_estimate {
+  std::size_t parameters = 0;
+  std::size_t gradients = 0;
+  std::size_t low_precision = 0;         ///< bf16 copies of the weights
+  std::size_t activations = 0;           ///< kept between forward and backward, at their peak
+  std::size_t activation_gradients = 0;  ///< made on the way back
+  std::size_t logits = 0;                ///< one chunk of the output layer
+  std::size_t scratch = 0;               ///< packed operands and partial sums of kernels
+
+  CAUSEWAY_DECL [[nodiscard]] std::size_t total() const noexcept;
+};
+
+/// What an estimate depends on.
+struct model_sizes {
+  std::int64_t rows = 0;  ///< batch · T
+  std::int64_t width = 0;
+  std::int64_t layers = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t parameters = 0;  ///< length of the flat buffer
+  bool low = false;
+  bool recompute = false;
+};
+
+CAUSEWAY_DECL [[nodiscard]] memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+
+// ---- causeway/nn/impl/memory_estimate.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+#define CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+
+// Bodies of nn/memory_estimate.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL std::size_t memory_estimate::total() const noexcept {
+  return parameters + gradients + low_precision + activations + activation_gradients + logits + scratch;
+}
+
+CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept {
+  const auto bytes = [&s](std::int64_t columns, std::size_t each) { return pooled_bytes(s.rows, columns, each); };
+  const std::size_t size = s.low ? 2 : 4;
+  const auto layers = static_cast<std::size_t>(s.layers);
+  const auto length = static_cast<std::size_t>(s.parameters);
+  memory_estimate e;
+  e.parameters = e.gradients = length * sizeof(float);
+  e.low_precision = s.low ? length * 2 : 0;
+  // All blocks, or the inputs of all blocks and one block; then the end of the stream and what the output layer reads.
+  e.activations = (s.recompute ? layers * bytes(s.width, 4) + family.block : layers * family.block) + bytes(s.width, 4) +
+                  bytes(s.width, size) + 2 * bytes(1, 4);
+  // The gradient of the stream and of one norm's output, in bf16 mode a rounded copy, and the block's largest.
+  e.activation_gradients = bytes(s.width, 4) + bytes(s.width, size) + (s.low ? bytes(s.width, size) : 0) + family.transient;
+  const std::int64_t chunk = kernels::detail::rows_per_chunk(s.rows, s.vocabulary);
+  e.logits = static_cast<std::size_t>(chunk * s.vocabulary) * (s.low ? 6 : 4);
+  // Products pack blocks of both operands; the widest layer's is width × 4·width.
+  e.scratch = (std::size_t{4} << 20U) + 16 * static_cast<std::size_t>(s.width * s.width);
+  return e;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+#endif
+
+// ---- causeway/nn/recorded_passes.hpp ----
+#ifndef CAUSEWAY_NN_RECORDED_PASSES_HPP
+#define CAUSEWAY_NN_RECORDED_PASSES_HPP
+
+// Training passes that repeat, for backends that can record one and start it again with one call: a small model on a GPU
+// would else wait for its hundreds of launches. The numbers are those of passes that are not recorded.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// `make_recording` gives what is described in cuda/recording.hpp, or null.
+template <class B>
+concept RecordingBackend = requires(B& b) {
+  b.make_recording()->rehearse();
+};
+
+/// Where passes are only run.
+template <class BackendType>
+class recorded_passes {
+ public:
+  explicit recorded_passes(BackendType&) noexcept {}
+
+  template <class Pass>
+  [[nodiscard]] result<double> run(const micro_batch& b, autograd::tape<BackendType>& plain, Pass&& pass) {
+    return pass(plain, b);
+  }
+  void forget() noexcept {}
+  [[nodiscard]] static std::uint64_t replays() noexcept { return 0; }
+};
+
+/// A shape is recorded when it comes twice in succession: then it is run once in buffers of its own, which nobody else is
+/// given any more, recorded the next time, and from then on replayed. The two shapes used last are kept. Where recording
+/// fails, the pass, of which nothing has run, is run as ever, and the shape is not tried again.
+template <RecordingBackend BackendType>
+class recorded_passes<BackendType> {
+ public:
+  using tape_type = autograd::tape<BackendType>;
+  static constexpr std::size_t most = 2;
+
+  /// The backend must outlive it.
+  explicit recorded_passes(BackendType& backend) noexcept : backend_{backend} {}
+
+  /// Gradients and loss of a pass: `pass(tape, batch)`, or what it was recorded as. Parameters must be where they are
+  /// needed before.
+  template <class Pass>
+  [[nodiscard]] result<double> run(const micro_batch& b, tape_type& plain, Pass&& pass) {
+    kept_pass* const kept = find(b, plain);
+    if (kept == nullptr || kept->next == stage::refused) return pass(plain, b);
+    if (kept->next == stage::rehearsal) return rehearse(*kept, b, pass);
+    if (kept->next == stage::recording) {
+      CAUSEWAY_TRY(backend_.finish());  // an error from before this pass is not one of recording it
+      if (!record(*kept, b, pass)) {
+        kept->refuse();
+        return pass(plain, b);
+      }
+    }
+    const double loss = kept->how->replay({b.inputs, b.targets, b.dropout_stream});
+    CAUSEWAY_TRY(backend_.finish());
+    ++replays_;
+    return loss;
+  }
+
+  /// After parameters have moved to other memory.
+  void forget() noexcept {
+    kept_.clear();
+    last_ = {};
+  }
+
+  [[nodiscard]] std::uint64_t replays() const noexcept { return replays_; }
+
+ private:
+  using handle = decltype(std::declval<BackendType&>().make_recording());
+
+  enum class stage : std::uint8_t { rehearsal, recording, replay, refused };
+
+  struct shape {
+    std::size_t tokens = 0;
+    std::int64_t batch = 0;
+    float scale = 0.0F;
+    bool operator==(const shape&) const = default;
+  };
+
+  struct kept_pass {
+    kept_pass(const shape& s, BackendType& backend, handle recording)
+        : of{s}, memory{backend.source()}, own{backend, memory}, how{std::move(recording)} {}
+
+    void refuse() noexcept {
+      next = stage::refused;
+      how.reset();
+      memory.trim();
+    }
+
+    shape of;
+    stage next = stage::rehearsal;
+    buffer_pool memory;
+    tape_type own;
+    handle how;  // goes before the memory that it writes
+  };
+
+  /// Null: run it.
+  kept_pass* find(const micro_batch& b, tape_type& plain) {
+    const shape wanted{b.inputs.size(), b.batch, b.grad_scale};
+    const bool again = std::exchange(last_, wanted) == wanted;
+    for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+      if (it->of == wanted) {
+        kept_.splice(kept_.begin(), kept_, it);
+        return &kept_.front();
+      }
+    }
+    if (!again) return nullptr;
+    handle how = backend_.make_recording();
+    if (how == nullptr) return nullptr;
+    if (kept_.size() == most) kept_.pop_back();
+    plain.memory().trim();  // its activations would stand beside ours
+    kept_.emplace_front(wanted, backend_, std::move(how));
+    return &kept_.front();
+  }
+
+  template <class Pass>
+  result<double> rehearse(kept_pass& kept, const micro_batch& b, Pass&& pass) {
+    kept.how->rehearse();
+    auto loss = pass(kept.own, b);
+    const auto ended = kept.how->end();
+    if (!loss) return loss;
+    if (!ended) return ended.error();
+    kept.next = stage::recording;
+    return loss;
+  }
+
+  /// From copies of the inputs, which may be one array.
+  template <class Pass>
+  bool record(kept_pass& kept, const micro_batch& b, Pass&& pass) {
+    const std::vector<std::int32_t> tokens{b.inputs.begin(), b.inputs.end()}, targets{b.targets.begin(), b.targets.end()};
+    const micro_batch copied{tokens, targets, b.batch, b.grad_scale, b.dropout_stream};
+    kept.how->record({tokens, targets, b.dropout_stream});
+    const bool told = pass(kept.own, copied).has_value();
+    const bool ended = kept.how->end().has_value();
+    if (told && ended) kept.next = stage::replay;
+    return told && ended;
+  }
+
+  BackendType& backend_;
+  std::list<kept_pass> kept_;  ///< the one used last first
+  shape last_;
+  std::uint64_t replays_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_RECORDED_PASSES_HPP
+
+// ---- causeway/nn/model_engine.hpp ----
+#ifndef CAUSEWAY_NN_MODEL_ENGINE_HPP
+#define CAUSEWAY_NN_MODEL_ENGINE_HPP
+
+// What a language model consists of: parameters and their bf16 copies, the family's declaration of them, and what passes
+// need: activation memory, a tape, recordings. And how the part of a model that is here becomes another one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
+
+/// In one place, which stays when the model moves: tapes point into it. Throws std::bad_alloc.
+template <class Family, class Backend>
+struct model_engine {
+  model_engine(const typename Family::options_type& options, Backend b, model_part held)
+      : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
+    store.allocate(backend.source());
+    low = copies_of(store, options);
+    keep_copies();
+  }
+
+  aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
+    if (options.precision.type() != dtype::bf16) return {};  // without data: that is how a pass knows
+    return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
+  }
+
+  // A device's optimizers write no copies along.
+  void keep_copies() {
+    if constexpr (kernels::computes_on_host<Backend>) store.keep_copies(low.size() > 0 ? low.data() : nullptr);
+  }
+
+  /// What a run begins with, but for what `kept` names.
+  void begin(parameter_store& values, const Family& declared, std::span<const parameter_segment> kept = {}) {
+    fill_initial(backend.pool(), values, declared.initial(), seed, kept);
+    if (adjust) adjust(backend.pool(), values);
+  }
+
+  [[nodiscard]] embedding_values initial_embedding() {
+    parameter_store ends;
+    const bool joined = family.options().joined_ends;
+    const Family declared{family.options(), ends, joined ? model_part{block_range{0, 1}} : model_part::ends()};
+    ends.allocate_values();
+    begin(ends, declared);
+    const auto table = [&ends](std::size_t segment) {
+      if (segment == not_held) return std::vector<float>{};
+      const float* const from = ends.value(segment);
+      return std::vector<float>(from, from + ends.segments()[segment].size());
+    };
+    return {table(declared.embedding().tokens), table(declared.embedding().positions)};
+  }
+
+  void hold(model_part wanted) {
+    parameter_store fresh;
+    Family declared{family.options(), fresh, wanted};
+    fresh.allocate(backend.source());
+    auto copies = copies_of(fresh, family.options());
+    begin(fresh, declared, store.segments());
+    for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
+      std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
+    });
+    recorded.forget();
+    store = std::move(fresh);
+    family = std::move(declared);
+    part = std::move(wanted);
+    low = std::move(copies);
+    keep_copies();
+    seen_version = 0;
+  }
+
+  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
+  void refresh() {
+    if (seen_version == store.version()) return;
+    backend.ops().fetch(store.values().data(), store.values().size_bytes());
+    if (low.size() > 0 && !store.has_copies()) refresh_low();
+    seen_version = store.version();
+  }
+  void refresh_low() {
+    for (std::size_t i = 0; i < store.segments().size(); ++i) {
+      const auto& s = store.segments()[i];
+      if (s.kind != parameter_kind::matrix && i != family.head()) continue;
+      backend.ops().convert(store.value(i), low.data() + s.offset, s.size());
+    }
+  }
+
+  Backend backend;
+  model_part part;
+  parameter_store store;
+  Family family;
+  std::uint64_t seed = 0;
+  std::function<void(thread_pool&, parameter_store&)> adjust;
+  aligned_buffer<bf16> low;
+  std::uint64_t seen_version = 0;
+  buffer_pool memory{backend.source()};
+  autograd::tape<Backend> tape{backend, memory};
+  recorded_passes<Backend> recorded{backend};
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::nn::detail
+
+#endif  // CAUSEWAY_NN_MODEL_ENGINE_HPP
+
+// ---- causeway/nn/language_model.hpp ----
+#ifndef CAUSEWAY_NN_LANGUAGE_MODEL_HPP
+#define CAUSEWAY_NN_LANGUAGE_MODEL_HPP
+
+// A decoder-only language model: an embedding, a row of blocks, an output layer. A family (GPT-2, Llama) says which
+// parameters there are and what a block computes; everything else is here: training passes, evaluation, the cut into
+// stages, bf16 copies, initial values.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// See the head of this file. Movable; one thread at a time.
+template <class Family, class BackendType = kernels::cpu_backend>
+  requires kernels::Backend<BackendType>
+class language_model {
+ public:
+  using options_type = typename Family::options_type;
+  using backend_type = BackendType;
+  using tape_type = autograd::tape<BackendType>;
+
+  /// Checks the options, reserves parameters and gradients (8 bytes per parameter, 10 in bf16 mode) and initialises them
+  /// with seed 0. With a `part`, the model has only the parameters of these blocks: it computes stages, not losses of its
+  /// own. Errors say which option is wrong and what would work.
+  [[nodiscard]] static result<language_model> create(const options_type& options, BackendType backend = BackendType{},
+                                                     model_part part = {}) {
+    CAUSEWAY_TRY(Family::validate(options));
+    CAUSEWAY_TRY(part.check(options.layers + (options.joined_ends ? 1 : 0)));
+    try {
+      language_model model{options, std::move(backend), std::move(part)};
+      model.initialize(0);
+      return result<language_model>{std::move(model)};
+    } catch (const std::bad_alloc&) {
+      return fail(errc::out_of_memory, std::string{Family::name},
+                  "no memory for the parameters: reduce layers, width or vocabulary");
+    }
+  }
+
+  [[nodiscard]] const options_type& options() const noexcept { return family().options(); }
+  [[nodiscard]] std::int64_t context_length() const noexcept { return options().context; }
+  [[nodiscard]] std::int64_t vocabulary() const noexcept { return options().vocabulary; }
+  [[nodiscard]] std::int64_t width() const noexcept { return options().width; }
+  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
+  /// Embedding and output layer are one block, the first.
+  [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
+  /// What of the model is here.
+  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
+  /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
+  [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
+  /// The segments of the embedding; `not_held` where the model has none here.
+  [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
+  /// The share of values dropped in training, after the embedding and of what blocks add.
+  [[nodiscard]] float dropout() const noexcept { return family().dropout(); }
+  [[nodiscard]] parameter_store& parameters() noexcept { return store(); }
+  [[nodiscard]] BackendType& backend() noexcept { return engine_->backend; }
+  /// Passes that were not run but started again from a recording; none with most backends (nn/recorded_passes.hpp).
+  [[nodiscard]] std::uint64_t replayed_passes() const noexcept { return engine_->recorded.replays(); }
+  /// The pool that activations come from, for its statistics.
+  [[nodiscard]] buffer_pool& activation_memory() noexcept { return engine_->memory; }
+
+  /// Equal on peers whose parameters mean the same: family, shape, vocabulary, tie and what else changes the function.
+  /// Threads, precision, recomputation and which part is held do not matter.
+  [[nodiscard]] std::uint64_t config_hash() const {
+    hasher h;
+    h.add_value(hash_text(Family::name));
+    family().hash_into(h);
+    parameter_store whole;
+    const Family declared{options(), whole};
+    return h.add_value(whole.layout_hash()).finish();
+  }
+
+  /// Values of a block in flat buffers, padding counted, with what stands before the first and behind the last one; held or
+  /// not.
+  [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
+    parameter_store alone;
+    const Family declared{options(), alone, model_part{block_range{block, block + 1}}};
+    return alone.length();
+  }
+
+  /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
+  void initialize(std::uint64_t seed) {
+    engine_->seed = seed;
+    engine_->begin(store(), family());
+    store().touch();
+  }
+
+  /// From now on a run begins with what `adjust` makes of fresh parameters: those that are here, and those of parts that
+  /// are held later. It must make the same of a segment whatever else is in the store, on every peer.
+  void adjust_initial(std::function<void(thread_pool&, parameter_store&)> adjust) {
+    adjust(backend().pool(), store());
+    engine_->adjust = std::move(adjust);
+    store().touch();
+  }
+
+  /// What the embedding tables began with, held here or not. Time and memory: those of the tables, and of the
+  /// output layer where that is another one.
+  [[nodiscard]] embedding_values initial_embedding() const { return engine_->initial_embedding(); }
+
+  /// From now on this is another part of the model. Parameters that were here stay as they are, others start as
+  /// `initialize` left them, gradients are zero. No tape may be under way. Both parts are in memory at once; on an error
+  /// all is as it was.
+  [[nodiscard]] result<void> hold(model_part part) {
+    CAUSEWAY_TRY(part.check(blocks()));
+    try {
+      engine_->hold(std::move(part));
+      return {};
+    } catch (const std::bad_alloc&) {
+      return fail(errc::out_of_memory, std::string{Family::name},
+                  "no memory for another part of the model beside this one");
+    }
+  }
+
+  /// Adds the gradient of grad_scale · Σ loss to `parameters().gradients()` and returns Σ loss over the tokens.
+  /// inputs and targets hold batch·T tokens, sequence after sequence, T at most the context length. The same
+  /// dropout_stream gives the same masks.
+  [[nodiscard]] result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                                std::int64_t batch, float grad_scale, std::uint64_t dropout_stream) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{inputs, targets, batch, grad_scale, dropout_stream};
+    CAUSEWAY_TRY(check_stage(b, {0, blocks()}, {}));
+    refresh();
+    return engine_->recorded.run(b, engine_->tape, [this](tape_type& t, const micro_batch& m) -> result<double> {
+      CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(t, {0, blocks()}, m));
+      CAUSEWAY_TRY(backward_stage(t, all));
+      return all.loss;
+    });
+  }
+
+  /// Σ loss over the tokens; no gradients, no dropout.
+  [[nodiscard]] result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                        std::int64_t batch) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{inputs, targets, batch, 0.0F, 0};
+    CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(engine_->tape, {0, blocks()}, b, {}, pass_kind::evaluation));
+    return all.loss;
+  }
+
+  /// What the last block makes of these tokens, [batch·T, width] f32, without dropout: features of a text.
+  [[nodiscard]] result<tensor> hidden_states(std::span<const std::int32_t> tokens, std::int64_t batch) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, batch, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    tensor hidden;
+    CAUSEWAY_TRY(guarded(engine_->tape, false, [&] {
+      const auto p = prepare(b, false);
+      auto& t = engine_->tape;
+      hidden = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens)).value;
+    }));
+    return hidden;
+  }
+
+  /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
+  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out) {
+    return logits_after(tokens, out, nullptr);
+  }
+
+  /// The same for a text of which `past` has seen all but `tokens`, which are at most as many as fit in the context behind
+  /// it. Costs a forward pass of these alone: several at once at the beginning of a text, then one by one. Up to rounding,
+  /// the scores are those of the whole text. Start with `make_cache()`.
+  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out,
+                                               key_value_cache& past) requires kernels::computes_on_host<BackendType> {
+    if (past.context() - past.length() < static_cast<std::int64_t>(tokens.size())) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " cache",
+                  std::to_string(past.length()) + " tokens and " + std::to_string(tokens.size()) +
+                      " more; the context has room for " + std::to_string(past.context()) +
+                      ". Clear it, and give the newest tokens again");
+    }
+    while (past.length() > 0 && tokens.size() > 1) {
+      CAUSEWAY_TRY(logits_after(tokens.first(1), out, &past));
+      tokens = tokens.subspan(1);
+    }
+    return logits_after(tokens, out, &past);
+  }
+  [[nodiscard]] key_value_cache make_cache() const { return {options().layers, context_length()}; }
+
+  /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
+  /// model.
+  [[nodiscard]] tape_type make_tape() { return tape_type{engine_->backend, engine_->memory}; }
+
+  /// The forward pass through blocks `r`. `boundary` is the output of the stage before, [batch·T, width] f32, and must stay
+  /// valid until `backward_stage`; it is ignored in the first stage. The first stage reads b.inputs, the last b.targets;
+  /// all need their number. With joined ends block 0 is a stage of its own, which embeds tokens without a boundary, and
+  /// gives the loss of one. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
+  /// a second, recorded pass. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
+  [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {},
+                                                 pass_kind kind = pass_kind::recorded) {
+    CAUSEWAY_TRY(check_stage(b, r, boundary));
+    const stage_way way = way_of(r, boundary);
+    stage_pass s;
+    CAUSEWAY_TRY(guarded(t, kind == pass_kind::recorded, [&] {
+      const auto p = prepare(b, kind != pass_kind::evaluation);
+      if (!way.embeds) s.input = t.leaf(std::move(boundary));
+      autograd::variable x = way.embeds ? family().embed(t, p, b.inputs) : s.input;
+      x = run_blocks(t, p, way.layers, std::move(x));
+      if (way.ends) {
+        s.loss = loss_of(t, p, x, b);
+      } else {
+        s.output = std::move(x);
+      }
+    }));
+    return s;
+  }
+
+  /// The backward pass of `forward_stage`: adds to the parameters' gradients and returns the gradient of the stage's input,
+  /// empty in the first stage. `d_output` is what the next stage returned; empty in the last stage. Clears the tape.
+  [[nodiscard]] result<tensor> backward_stage(tape_type& t, const stage_pass& s, tensor d_output = {}) {
+    CAUSEWAY_ASSIGN(tensor d_input, input_gradient(t, s, std::move(d_output)));
+    t.clear();
+    return d_input;
+  }
+
+  /// The first half of `backward_stage`: the same, but the gradients of the blocks' matrices are put off until
+  /// `backward_weights`; until then their operands stay in memory. Norms, biases, embedding and output layer, whose
+  /// gradients cost little or come with the loss, are not put off.
+  [[nodiscard]] result<tensor> backward_inputs(tape_type& t, const stage_pass& s, tensor d_output = {}) {
+    t.defer_weights(true);
+    return input_gradient(t, s, std::move(d_output));
+  }
+  /// The second half. Clears the tape.
+  [[nodiscard]] result<void> backward_weights(tape_type& t) {
+    CAUSEWAY_TRY(guarded(t, false, [&] { t.run_deferred(); }));
+    t.clear();
+    return {};
+  }
+
+  /// Bytes that training with micro-batches of `batch` full contexts needs, without optimizer state.
+  [[nodiscard]] nn::memory_estimate memory_estimate(std::int64_t batch) const noexcept {
+    const auto& o = options();
+    model_sizes s;
+    s.rows = batch * o.context, s.width = o.width, s.layers = o.layers, s.vocabulary = o.vocabulary;
+    s.parameters = store().length();
+    s.low = o.precision.type() == dtype::bf16, s.recompute = o.recompute;
+    return estimate_memory(s, family().activations(s.rows, s.low ? 2 : 4));
+  }
+
+ private:
+  language_model(const options_type& options, BackendType backend, model_part part)
+      : engine_{std::make_unique<detail::model_engine<Family, BackendType>>(options, std::move(backend), std::move(part))} {
+  }
+
+  [[nodiscard]] const Family& family() const noexcept { return engine_->family; }
+  [[nodiscard]] parameter_store& store() const noexcept { return engine_->store; }
+
+  [[nodiscard]] pass<BackendType> prepare(const micro_batch& b, bool training) {
+    refresh();
+    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
+    return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? family().dropout() : 0.0F};
+  }
+
+  [[nodiscard]] stage_way way_of(const block_range& r, const tensor& boundary) const noexcept {
+    return stage_way::of(r, blocks(), joined_ends(), static_cast<bool>(boundary));
+  }
+
+  [[nodiscard]] autograd::variable run_blocks(tape_type& t, const pass<BackendType>& p, block_range r,
+                                              autograd::variable x) {
+    for (auto i = static_cast<std::size_t>(r.first); i < static_cast<std::size_t>(r.last); ++i) {
+      const auto block = [f = &family(), p, i](tape_type& on, const autograd::variable& v) {
+        return f->block(on, p, i, v);
+      };
+      x = options().recompute ? autograd::checkpoint(t, x, block) : block(t, x);
+    }
+    return x;
+  }
+
+  [[nodiscard]] double loss_of(tape_type& t, const pass<BackendType>& p, const autograd::variable& x,
+                               const micro_batch& b) {
+    return autograd::cross_entropy(t, family().finish(t, p, x), p[family().head()], b.targets, b.grad_scale);
+  }
+
+  [[nodiscard]] result<void> logits_after(std::span<const std::int32_t> tokens, std::span<float> out,
+                                          key_value_cache* past) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, 1, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
+                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
+                      std::to_string(vocabulary()));
+    }
+    tape_type& t = engine_->tape;
+    tensor logits;
+    CAUSEWAY_TRY(guarded(t, false, [&] {
+      auto p = prepare(b, false);
+      p.past = past;
+      const auto x = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens));
+      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
+      logits = logits_of(t, p, family().finish(t, p, {last}).value);
+    }));
+    std::copy_n(logits.data<float>(), vocabulary(), out.data());
+    if (past != nullptr) past->advance(static_cast<std::int64_t>(tokens.size()));
+    return {};
+  }
+
+  [[nodiscard]] tensor logits_of(tape_type& t, const pass<BackendType>& p, const tensor& x) {
+    tensor y = t.make(dtype::f32, {1, vocabulary()});
+    autograd::detail::with_activation_type(x.type(), [&]<class Act>() {
+      kernels::gemm_args<Act, float> args;
+      args.transpose_b = true;
+      args.m = 1, args.n = vocabulary(), args.k = width();
+      args.a = x.template data<Act>(), args.lda = args.k;
+      args.b = p[family().head()].template data<Act>(), args.ldb = args.k;
+      args.c = y.template data<float>(), args.ldc = args.n;
+      backend().ops().multiply(args);
+    });
+    return y;
+  }
+
+  void refresh() { engine_->refresh(); }
+
+  template <class F>
+  [[nodiscard]] result<void> guarded(tape_type& t, bool recording, F&& f) {
+    try {
+      const autograd::recording_scope scope{t, recording};
+      f();
+      auto done = backend().finish();  // from here on the host may read what was computed
+      if (!done) {
+        t.clear();
+        engine_->seen_version = 0;  // the copies that products read may not have been made
+      }
+      return done;
+    } catch (const std::bad_alloc&) {
+      t.clear();
+      return fail(errc::out_of_memory, std::string{Family::name},
+                  "no memory for the activations: use a smaller micro-batch, or recompute = true");
+    }
+  }
+
+  [[nodiscard]] result<tensor> input_gradient(tape_type& t, const stage_pass& s, tensor d_output) {
+    tensor d_input;
+    refresh();  // parameters may be others than in the forward, where several micro-batches are on their way
+    CAUSEWAY_TRY(guarded(t, true, [&] {
+      if (d_output) t.contribute(s.output.slot, std::move(d_output));
+      t.backward();
+      d_input = t.take(s.input.slot);
+    }));
+    return d_input;
+  }
+
+  [[nodiscard]] token_limits limits() const noexcept { return {Family::name, context_length(), vocabulary()}; }
+
+  [[nodiscard]] result<void> check_whole() const {
+    if (part().is_whole(blocks())) return {};
+    return fail(errc::invalid_argument, std::string{Family::name},
+                "this peer holds a part of the model: only its stages can compute; train it with parallel::pipeline, or "
+                "build the model without a part");
+  }
+
+  [[nodiscard]] result<void> check_stage(const micro_batch& b, block_range r, const tensor& boundary) const {
+    CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks() && part().holds(r));
+    CAUSEWAY_EXPECT(part().holds_parameters(r.first - 1, blocks()) || r.first > 0);
+    CAUSEWAY_EXPECT(part().holds_parameters(r.last, blocks()) || r.last < blocks());
+    if (joined_ends() && r.first == 0 && r.last > 1 && r.last < blocks()) {
+      return fail(errc::unsupported, std::string{Family::name},
+                  "joined ends are a stage of their own, as in stage::recovery::swapped_neighbours; build it without them");
+    }
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    const stage_way way = way_of(r, boundary);
+    if (way.ends) CAUSEWAY_TRY(check_targets(limits(), b));
+    if (!way.embeds) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
+    return {};
+  }
+
+  std::unique_ptr<detail::model_engine<Family, BackendType>> engine_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_LANGUAGE_MODEL_HPP
 
 // ---- causeway/nn/gpt.hpp ----
 #ifndef CAUSEWAY_NN_GPT_HPP
@@ -43513,6 +43220,8 @@ class run_group {
   [[nodiscard]] virtual bool run_ends() const { return false; }
   /// Whether a peer's part of the model may change, with what the policy keeps for it (parallel::exchange_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
+  /// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
+  [[nodiscard]] bool is_swarm() const { return exchanges_at_once() && !moves_blocks(); }
   /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
   [[nodiscard]] virtual bool rows_by_block() const { return false; }
 

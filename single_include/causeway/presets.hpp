@@ -787,144 +787,6 @@ static_assert(Clock<steady_clock> && Clock<any_clock>);
 
 #endif  // CAUSEWAY_CORE_CLOCK_HPP
 
-// ---- causeway/core/thread_pool.hpp ----
-#ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
-#define CAUSEWAY_CORE_THREAD_POOL_HPP
-
-// The one thread pool of a process. Work is cut statically by thread index, so a computation's order depends on the number
-// of threads and on nothing else. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes
-// 45 microseconds to wake, which is longer than many kernels.
-
-#include <atomic>
-#include <thread>
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-namespace detail {
-
-inline void relax() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-}  // namespace detail
-
-/// A half-open range of indices.
-struct index_range {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  [[nodiscard]] constexpr std::int64_t size() const noexcept { return end - begin; }
-};
-
-/// The part of [0, count) that thread `index` of `threads` works on, cut at multiples of `grain`.
-constexpr index_range share_of(std::int64_t count, unsigned index, unsigned threads, std::int64_t grain = 1) noexcept {
-  const std::int64_t blocks = (count + grain - 1) / grain;
-  const std::int64_t first = blocks * index / threads * grain;
-  const std::int64_t last = blocks * (index + 1) / threads * grain;
-  return {first < count ? first : count, last < count ? last : count};
-}
-
-/// `size()` threads, the caller's included. One caller at a time: `run` is not re-entrant and not for use from two threads.
-class thread_pool {
- public:
-  explicit thread_pool(unsigned threads = 1) : shared_{std::make_unique<shared>()}, size_{threads == 0 ? 1 : threads} {
-    if (size_ == 1) return;  // nobody waits, and the number of cores stands in a file
-    // Spinning pays only while every thread has a core of its own.
-    shared_->spins = size_ <= std::thread::hardware_concurrency() ? 4000 : 0;
-    for (unsigned i = 1; i < size_; ++i) others_.emplace_back([s = shared_.get(), i] { work(*s, i); });
-  }
-
-  thread_pool(thread_pool&&) noexcept = default;
-  thread_pool& operator=(thread_pool&&) = delete;
-
-  ~thread_pool() {
-    if (!shared_) return;
-    shared_->stop = true;
-    publish();
-    for (auto& thread : others_) thread.join();
-  }
-
-  [[nodiscard]] unsigned size() const noexcept { return size_; }
-
-  /// Calls `f(thread_index)` once on every thread and returns when all have finished. `f` must not throw.
-  template <class F>
-  void run(F&& f) {
-    if (size_ == 1) {
-      f(0U);
-      return;
-    }
-    shared& s = *shared_;
-    s.object = std::addressof(f);
-    s.call = [](const void* object, unsigned index) {
-      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(index);
-    };
-    s.pending.store(size_ - 1, std::memory_order_relaxed);
-    publish();
-    f(0U);
-    while (s.pending.load(std::memory_order_acquire) != 0) wait_for_others(s);
-  }
-
-  /// Cuts [0, count) into one contiguous part per thread, at multiples of `grain`, and calls `f(index_range)` on each part
-  /// that is not empty. Runs on the caller alone when `count <= grain`.
-  template <class F>
-  void for_range(std::int64_t count, std::int64_t grain, F&& f) {
-    if (count <= 0) return;
-    if (size_ == 1 || count <= grain) {
-      f(index_range{0, count});
-      return;
-    }
-    run([&](unsigned index) {
-      const index_range part = share_of(count, index, size_, grain);
-      if (part.size() > 0) f(part);
-    });
-  }
-
- private:
-  struct shared {
-    alignas(64) std::atomic<std::uint32_t> generation{0};
-    alignas(64) std::atomic<std::uint32_t> pending{0};
-    const void* object = nullptr;
-    void (*call)(const void*, unsigned) = nullptr;
-    std::atomic<bool> stop{false};
-    int spins = 0;
-  };
-
-  void publish() {
-    shared_->generation.fetch_add(1, std::memory_order_release);
-    shared_->generation.notify_all();
-  }
-
-  static void wait_for_others(shared& s) {
-    for (int i = 0; i < s.spins; ++i) {
-      if (s.pending.load(std::memory_order_acquire) == 0) return;
-      detail::relax();
-    }
-    const std::uint32_t left = s.pending.load(std::memory_order_acquire);
-    if (left != 0) s.pending.wait(left, std::memory_order_acquire);
-  }
-
-  static void work(shared& s, unsigned index) {
-    std::uint32_t seen = 0;
-    for (;;) {
-      for (int i = 0; i < s.spins && s.generation.load(std::memory_order_acquire) == seen; ++i) detail::relax();
-      s.generation.wait(seen, std::memory_order_acquire);
-      seen = s.generation.load(std::memory_order_acquire);
-      if (s.stop) return;
-      s.call(s.object, index);
-      if (s.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) s.pending.notify_one();
-    }
-  }
-
-  std::unique_ptr<shared> shared_;
-  unsigned size_;
-  std::vector<std::thread> others_;
-};
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_CORE_THREAD_POOL_HPP
-
 // ---- causeway/core/metrics.hpp ----
 #ifndef CAUSEWAY_CORE_METRICS_HPP
 #define CAUSEWAY_CORE_METRICS_HPP
@@ -1227,6 +1089,265 @@ class scoped_operation {
 
 #endif  // CAUSEWAY_NET_SCOPED_OPERATION_HPP
 
+// ---- causeway/collective/flight.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
+#define CAUSEWAY_COLLECTIVE_FLIGHT_HPP
+
+// The sends and receives that one collective has under way. Buffers belong to the caller, so a collective must not return
+// while the transport still reads or writes them: whatever is under way when this object goes, is cancelled.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+inline std::string peer_name(net::peer_index peer) { return "peer " + std::to_string(peer); }
+
+/// Which message of a collective.
+struct part {
+  std::uint32_t phase = 0;  ///< below channel_stride
+  std::size_t chunk = 0;
+};
+
+namespace detail {
+
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what);
+
+/// An error says which peer was waited for.
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved);
+
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
+
+}  // namespace detail
+
+/// Numbered places, each empty or holding one operation of a collective on `id`. What the message is, its phase and the
+/// number of its chunk, becomes part of its channel.
+template <net::Transport T>
+class flight {
+ public:
+  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::scoped_operation>& places,
+         std::size_t count)
+      : transport_{transport}, id_{id}, deadline_{deadline}, places_{places} {
+    places_.clear();
+    places_.resize(count);
+  }
+  flight(const flight&) = delete;
+  flight& operator=(const flight&) = delete;
+  ~flight() { places_.clear(); }
+
+  [[nodiscard]] net::peer_index self() const { return transport_.self(); }
+  [[nodiscard]] std::uint32_t size() const { return transport_.size(); }
+
+  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.send(to, detail::id_of(id_, what), bytes)};
+  }
+
+  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
+    CAUSEWAY_EXPECT(!places_[place].started());
+    places_[place] = {transport_, transport_.receive(from, detail::id_of(id_, what), buffer)};
+  }
+
+  /// One more place than the constructor was asked for.
+  std::size_t add_place() {
+    places_.emplace_back();
+    return places_.size() - 1;
+  }
+
+  /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer.
+  result<std::size_t> wait(std::size_t place, net::peer_index peer) {
+    return detail::naming(peer, places_[place].wait(deadline_));
+  }
+
+  /// As wait, for a send.
+  result<void> finish(std::size_t place, net::peer_index peer) { return detail::without_size(wait(place, peer)); }
+
+  /// As wait, for a message whose length is known.
+  result<void> wait_exact(std::size_t place, net::peer_index peer, std::size_t bytes) {
+    CAUSEWAY_ASSIGN(const std::size_t moved, wait(place, peer));
+    if (moved != bytes) {
+      return fail(errc::protocol, peer_name(peer),
+                  "it sent " + std::to_string(moved) + " bytes where " + std::to_string(bytes) +
+                      " belong; do all peers run the same model, options and version?");
+    }
+    return {};
+  }
+
+ private:
+  T& transport_;
+  net::message_id id_;
+  time_point deadline_;
+  std::vector<net::scoped_operation>& places_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP
+
+// ---- causeway/collective/impl/flight.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+
+// Bodies of collective/flight.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
+
+CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
+  id.channel = numbered(id.channel + what.phase, what.chunk);
+  return id;
+}
+
+CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
+  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
+  return moved;
+}
+
+CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
+  if (!moved) return std::move(moved).error();
+  return {};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#endif
+
+// ---- causeway/core/thread_pool.hpp ----
+#ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
+#define CAUSEWAY_CORE_THREAD_POOL_HPP
+
+// The one thread pool of a process. Work is cut statically by thread index, so a computation's order depends on the number
+// of threads and on nothing else. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes
+// 45 microseconds to wake, which is longer than many kernels.
+
+#include <atomic>
+#include <thread>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+inline void relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace detail
+
+/// A half-open range of indices.
+struct index_range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  [[nodiscard]] constexpr std::int64_t size() const noexcept { return end - begin; }
+};
+
+/// The part of [0, count) that thread `index` of `threads` works on, cut at multiples of `grain`.
+constexpr index_range share_of(std::int64_t count, unsigned index, unsigned threads, std::int64_t grain = 1) noexcept {
+  const std::int64_t blocks = (count + grain - 1) / grain;
+  const std::int64_t first = blocks * index / threads * grain;
+  const std::int64_t last = blocks * (index + 1) / threads * grain;
+  return {first < count ? first : count, last < count ? last : count};
+}
+
+/// `size()` threads, the caller's included. One caller at a time: `run` is not re-entrant and not for use from two threads.
+class thread_pool {
+ public:
+  explicit thread_pool(unsigned threads = 1) : shared_{std::make_unique<shared>()}, size_{threads == 0 ? 1 : threads} {
+    if (size_ == 1) return;  // nobody waits, and the number of cores stands in a file
+    // Spinning pays only while every thread has a core of its own.
+    shared_->spins = size_ <= std::thread::hardware_concurrency() ? 4000 : 0;
+    for (unsigned i = 1; i < size_; ++i) others_.emplace_back([s = shared_.get(), i] { work(*s, i); });
+  }
+
+  thread_pool(thread_pool&&) noexcept = default;
+  thread_pool& operator=(thread_pool&&) = delete;
+
+  ~thread_pool() {
+    if (!shared_) return;
+    shared_->stop = true;
+    publish();
+    for (auto& thread : others_) thread.join();
+  }
+
+  [[nodiscard]] unsigned size() const noexcept { return size_; }
+
+  /// Calls `f(thread_index)` once on every thread and returns when all have finished. `f` must not throw.
+  template <class F>
+  void run(F&& f) {
+    if (size_ == 1) {
+      f(0U);
+      return;
+    }
+    shared& s = *shared_;
+    s.object = std::addressof(f);
+    s.call = [](const void* object, unsigned index) {
+      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(index);
+    };
+    s.pending.store(size_ - 1, std::memory_order_relaxed);
+    publish();
+    f(0U);
+    while (s.pending.load(std::memory_order_acquire) != 0) wait_for_others(s);
+  }
+
+  /// Cuts [0, count) into one contiguous part per thread, at multiples of `grain`, and calls `f(index_range)` on each part
+  /// that is not empty. Runs on the caller alone when `count <= grain`.
+  template <class F>
+  void for_range(std::int64_t count, std::int64_t grain, F&& f) {
+    if (count <= 0) return;
+    if (size_ == 1 || count <= grain) {
+      f(index_range{0, count});
+      return;
+    }
+    run([&](unsigned index) {
+      const index_range part = share_of(count, index, size_, grain);
+      if (part.size() > 0) f(part);
+    });
+  }
+
+ private:
+  struct shared {
+    alignas(64) std::atomic<std::uint32_t> generation{0};
+    alignas(64) std::atomic<std::uint32_t> pending{0};
+    const void* object = nullptr;
+    void (*call)(const void*, unsigned) = nullptr;
+    std::atomic<bool> stop{false};
+    int spins = 0;
+  };
+
+  void publish() {
+    shared_->generation.fetch_add(1, std::memory_order_release);
+    shared_->generation.notify_all();
+  }
+
+  static void wait_for_others(shared& s) {
+    for (int i = 0; i < s.spins; ++i) {
+      if (s.pending.load(std::memory_order_acquire) == 0) return;
+      detail::relax();
+    }
+    const std::uint32_t left = s.pending.load(std::memory_order_acquire);
+    if (left != 0) s.pending.wait(left, std::memory_order_acquire);
+  }
+
+  static void work(shared& s, unsigned index) {
+    std::uint32_t seen = 0;
+    for (;;) {
+      for (int i = 0; i < s.spins && s.generation.load(std::memory_order_acquire) == seen; ++i) detail::relax();
+      s.generation.wait(seen, std::memory_order_acquire);
+      seen = s.generation.load(std::memory_order_acquire);
+      if (s.stop) return;
+      s.call(s.object, index);
+      if (s.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) s.pending.notify_one();
+    }
+  }
+
+  std::unique_ptr<shared> shared_;
+  unsigned size_;
+  std::vector<std::thread> others_;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_THREAD_POOL_HPP
+
 // ---- causeway/tensor/buffer.hpp ----
 #ifndef CAUSEWAY_TENSOR_BUFFER_HPP
 #define CAUSEWAY_TENSOR_BUFFER_HPP
@@ -1438,127 +1559,6 @@ CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
 }}}  // namespace causeway::CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-#endif
-
-// ---- causeway/collective/flight.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
-#define CAUSEWAY_COLLECTIVE_FLIGHT_HPP
-
-// The sends and receives that one collective has under way. Buffers belong to the caller, so a collective must not return
-// while the transport still reads or writes them: whatever is under way when this object goes, is cancelled.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-inline std::string peer_name(net::peer_index peer) { return "peer " + std::to_string(peer); }
-
-/// Which message of a collective.
-struct part {
-  std::uint32_t phase = 0;  ///< below channel_stride
-  std::size_t chunk = 0;
-};
-
-namespace detail {
-
-CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what);
-
-/// An error says which peer was waited for.
-CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved);
-
-CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved);
-
-}  // namespace detail
-
-/// Numbered places, each empty or holding one operation of a collective on `id`. What the message is, its phase and the
-/// number of its chunk, becomes part of its channel.
-template <net::Transport T>
-class flight {
- public:
-  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::scoped_operation>& places,
-         std::size_t count)
-      : transport_{transport}, id_{id}, deadline_{deadline}, places_{places} {
-    places_.clear();
-    places_.resize(count);
-  }
-  flight(const flight&) = delete;
-  flight& operator=(const flight&) = delete;
-  ~flight() { places_.clear(); }
-
-  [[nodiscard]] net::peer_index self() const { return transport_.self(); }
-  [[nodiscard]] std::uint32_t size() const { return transport_.size(); }
-
-  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
-    CAUSEWAY_EXPECT(!places_[place].started());
-    places_[place] = {transport_, transport_.send(to, detail::id_of(id_, what), bytes)};
-  }
-
-  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
-    CAUSEWAY_EXPECT(!places_[place].started());
-    places_[place] = {transport_, transport_.receive(from, detail::id_of(id_, what), buffer)};
-  }
-
-  /// One more place than the constructor was asked for.
-  std::size_t add_place() {
-    places_.emplace_back();
-    return places_.size() - 1;
-  }
-
-  /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer.
-  result<std::size_t> wait(std::size_t place, net::peer_index peer) {
-    return detail::naming(peer, places_[place].wait(deadline_));
-  }
-
-  /// As wait, for a send.
-  result<void> finish(std::size_t place, net::peer_index peer) { return detail::without_size(wait(place, peer)); }
-
-  /// As wait, for a message whose length is known.
-  result<void> wait_exact(std::size_t place, net::peer_index peer, std::size_t bytes) {
-    CAUSEWAY_ASSIGN(const std::size_t moved, wait(place, peer));
-    if (moved != bytes) {
-      return fail(errc::protocol, peer_name(peer),
-                  "it sent " + std::to_string(moved) + " bytes where " + std::to_string(bytes) +
-                      " belong; do all peers run the same model, options and version?");
-    }
-    return {};
-  }
-
- private:
-  T& transport_;
-  net::message_id id_;
-  time_point deadline_;
-  std::vector<net::scoped_operation>& places_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP
-
-// ---- causeway/collective/impl/flight.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
-
-// Bodies of collective/flight.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
-
-CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
-  id.channel = numbered(id.channel + what.phase, what.chunk);
-  return id;
-}
-
-CAUSEWAY_DECL result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
-  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
-  return moved;
-}
-
-CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
-  if (!moved) return std::move(moved).error();
-  return {};
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 #endif
 
 // ---- causeway/collective/gather.hpp ----
@@ -1868,398 +1868,6 @@ CAUSEWAY_DECL std::vector<std::size_t> whole_parts(std::size_t total, std::span<
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
 #endif
 
-// ---- causeway/core/hash.hpp ----
-#ifndef CAUSEWAY_CORE_HASH_HPP
-#define CAUSEWAY_CORE_HASH_HPP
-
-// A fast 64-bit checksum over bytes, the same on every machine. It finds torn files and replicas that differ; it is no
-// defence against somebody who wants a collision.
-
-#include <array>
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-namespace detail {
-
-constexpr std::uint64_t hash_prime = 0x9E3779B97F4A7C15U;
-
-constexpr std::uint64_t scramble(std::uint64_t x) noexcept {  // the finaliser of SplitMix64
-  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
-  return x ^ (x >> 31U);
-}
-
-using hash_lanes = std::array<std::uint64_t, 8>;
-
-/// Where the lanes begin.
-constexpr hash_lanes first_lanes(std::uint64_t seed) noexcept {
-  return {seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U, seed ^ 0x082EFA98EC4E6C89U,
-          seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU, seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U};
-}
-
-/// What a lane makes of its word of a stripe.
-constexpr std::uint64_t mixed_in(std::uint64_t lane, std::uint64_t word) noexcept {
-  lane = (lane ^ word) * hash_prime;
-  return lane ^ (lane >> 29U);
-}
-
-/// The checksum of the lanes and the number of bytes that they were fed.
-constexpr std::uint64_t joined(const std::uint64_t (&lanes)[8], std::uint64_t length) noexcept {
-  std::uint64_t h = length * hash_prime;
-  for (const std::uint64_t lane : lanes) h = scramble(h ^ lane) + hash_prime;
-  return scramble(h);
-}
-
-inline std::uint64_t load64(const std::byte* p) noexcept {
-  std::uint64_t v = 0;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-
-}  // namespace detail
-
-/// Feeds bytes piece by piece; `finish` gives the checksum of everything fed. The cut into pieces matters only if a piece's
-/// length is not a multiple of 64 bytes (each piece is closed by its length).
-class hasher {
- public:
-  constexpr explicit hasher(std::uint64_t seed = 0) noexcept : lanes_{detail::first_lanes(seed)} {}
-
-  hasher& add(std::span<const std::byte> bytes) noexcept {
-    if (length_ % 64 != 0) lanes_[0] = detail::scramble(lanes_[0] ^ length_);  // closes a piece that ended inside a stripe
-    std::size_t at = 0;
-    auto lanes = lanes_;  // a copy that no pointer into `bytes` can point at, so that it stays in registers
-    for (; at + 64 <= bytes.size(); at += 64) stripe(lanes, bytes.data() + at, std::make_index_sequence<8>{});
-    if (at < bytes.size()) {
-      std::array<std::byte, 64> tail{};
-      std::memcpy(tail.data(), bytes.data() + at, bytes.size() - at);
-      stripe(lanes, tail.data(), std::make_index_sequence<8>{});
-    }
-    lanes_ = lanes;
-    length_ += bytes.size();
-    return *this;
-  }
-
-  template <class T>
-  hasher& add_values(std::span<const T> values) noexcept {
-    return add(std::as_bytes(values));
-  }
-
-  template <class T>
-  hasher& add_value(const T& value) noexcept {
-    return add(std::as_bytes(std::span{&value, 1}));
-  }
-
-  [[nodiscard]] std::uint64_t finish() const noexcept {
-    std::uint64_t lanes[8];
-    for (std::size_t i = 0; i < 8; ++i) lanes[i] = lanes_[i];
-    return detail::joined(lanes, length_);
-  }
-
- private:
-  using lane_array = detail::hash_lanes;
-
-  // Eight independent multiply-rotate lanes, unrolled by hand: GCC's -O2 does not.
-  template <std::size_t... I>
-  static void stripe(lane_array& to, const std::byte* p, std::index_sequence<I...>) noexcept {
-    ((to[I] = detail::mixed_in(to[I], detail::load64(p + 8 * I))), ...);
-  }
-
-  lane_array lanes_;
-  std::uint64_t length_ = 0;
-};
-
-inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
-  return hasher{seed}.add(bytes).finish();
-}
-
-inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) noexcept {
-  return hash_bytes(std::as_bytes(std::span{text.data(), text.size()}), seed);
-}
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_CORE_HASH_HPP
-
-// ---- causeway/tensor/dtype.hpp ----
-#ifndef CAUSEWAY_TENSOR_DTYPE_HPP
-#define CAUSEWAY_TENSOR_DTYPE_HPP
-
-// Element types and their conversions. Sums are always made in f32; bf16 and f16 are storage.
-
-#include <bit>
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// bfloat16: the upper half of an f32. Rounds to nearest even; NaN stays NaN.
-struct bf16 {
-  std::uint16_t bits = 0;
-
-  bf16() = default;
-  CAUSEWAY_HD constexpr explicit bf16(float value) noexcept : bits{encode(value)} {}
-  CAUSEWAY_HD constexpr explicit operator float() const noexcept {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
-  }
-  friend constexpr bool operator==(const bf16&, const bf16&) = default;
-
- private:
-  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
-    const auto u = std::bit_cast<std::uint32_t>(value);
-    if ((u & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((u >> 16U) | 0x40U);
-    return static_cast<std::uint16_t>((u + 0x7FFFU + ((u >> 16U) & 1U)) >> 16U);
-  }
-};
-
-/// IEEE half precision, as storage. Rounds to nearest even; values beyond 65504 become infinite.
-struct f16 {
-  std::uint16_t bits = 0;
-
-  f16() = default;
-  CAUSEWAY_HD constexpr explicit f16(float value) noexcept : bits{encode(value)} {}
-  CAUSEWAY_HD constexpr explicit operator float() const noexcept { return decode(bits); }
-  friend constexpr bool operator==(const f16&, const f16&) = default;
-
- private:
-  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
-    const auto u = std::bit_cast<std::uint32_t>(value);
-    const auto sign = static_cast<std::uint16_t>((u >> 16U) & 0x8000U);
-    const std::uint32_t magnitude = u & 0x7FFFFFFFU;
-    if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);   // NaN
-    if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // rounds beyond 65504
-    if (magnitude < 0x33000001U) return sign;                                         // rounds to zero
-    const int exponent = static_cast<int>(magnitude >> 23U) - 127;
-    std::uint32_t mantissa = (magnitude & 0x7FFFFFU) | 0x800000U;
-    const int shift = exponent < -14 ? 13 + (-14 - exponent) : 13;  // subnormals lose more bits
-    const std::uint32_t half = 1U << (shift - 1);
-    const std::uint32_t rest = mantissa & ((1U << shift) - 1U);
-    mantissa >>= shift;
-    if (rest > half || (rest == half && (mantissa & 1U) != 0)) ++mantissa;
-    const std::uint32_t biased = exponent < -14 ? 0U : static_cast<std::uint32_t>(exponent + 14) << 10U;
-    return static_cast<std::uint16_t>(sign | (biased + mantissa));  // a carry moves into the exponent, as it should
-  }
-
-  CAUSEWAY_HD static constexpr float decode(std::uint16_t h) noexcept {
-    const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000U) << 16U;
-    const std::uint32_t exponent = (h >> 10U) & 0x1FU;
-    const std::uint32_t mantissa = h & 0x3FFU;
-    if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13U));
-    if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112U) << 23U) | (mantissa << 13U));
-    const float magnitude = static_cast<float>(mantissa) * 0x1.0p-24F;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-};
-
-enum class dtype : std::uint8_t { f32 = 0, bf16 = 1, f16 = 2, i32 = 3, i8 = 4, u8 = 5 };
-
-constexpr std::size_t size_of(dtype t) noexcept {
-  switch (t) {
-    case dtype::f32:
-    case dtype::i32: return 4;
-    case dtype::bf16:
-    case dtype::f16: return 2;
-    case dtype::i8:
-    case dtype::u8: return 1;
-  }
-  return 0;
-}
-
-constexpr std::string_view to_string(dtype t) noexcept {
-  switch (t) {
-    case dtype::f32: return "f32";
-    case dtype::bf16: return "bf16";
-    case dtype::f16: return "f16";
-    case dtype::i32: return "i32";
-    case dtype::i8: return "i8";
-    case dtype::u8: return "u8";
-  }
-  return "unknown";
-}
-
-namespace detail {
-template <class T>
-struct element_type;  // no definition: a type that cannot be an element must not pass for one
-}
-
-template <class T>
-inline constexpr dtype dtype_of = detail::element_type<T>::value;
-template <>
-inline constexpr dtype dtype_of<float> = dtype::f32;
-template <>
-inline constexpr dtype dtype_of<bf16> = dtype::bf16;
-template <>
-inline constexpr dtype dtype_of<f16> = dtype::f16;
-template <>
-inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
-template <>
-inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
-template <>
-inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TENSOR_DTYPE_HPP
-
-// ---- causeway/tensor/parameters.hpp ----
-#ifndef CAUSEWAY_TENSOR_PARAMETERS_HPP
-#define CAUSEWAY_TENSOR_PARAMETERS_HPP
-
-// A model's parameters as one flat f32 buffer with named pieces, and the gradients beside it in the same layout.
-// Optimizers, codecs, collectives and checkpoints see the flat buffers; layers see their pieces. Every piece starts on a
-// 64-byte boundary; the padding between pieces is always zero.
-
-#include <algorithm>
-
-namespace causeway { inline namespace CAUSEWAY_ABI {
-
-/// What a parameter is, as far as optimizers care.
-enum class parameter_kind : std::uint8_t {
-  matrix,     ///< a hidden layer's weight: decayed; Muon's business
-  embedding,  ///< token or position table, or the output head: decayed; never Muon's
-  vector,     ///< bias or gain: not decayed
-};
-
-/// One named piece: `rows` × `columns` row-major values starting at `offset`. A vector has one row.
-struct parameter_segment {
-  std::string name;
-  parameter_kind kind = parameter_kind::matrix;
-  std::int64_t rows = 1;
-  std::int64_t columns = 0;
-  std::int64_t offset = 0;
-  int block = -1;  ///< the transformer block it belongs to; -1 before the first, the number of blocks after the last
-
-  [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
-};
-
-/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
-struct low_precision_copies {
-  bf16* values = nullptr;
-  bool made = false;
-};
-
-/// What an optimizer works on: values and gradients of equal length, and how they are cut.
-struct parameter_view {
-  std::span<float> values;
-  std::span<float> gradients;
-  std::span<const parameter_segment> segments;
-  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
-};
-
-/// The values of a flat buffer of `length` that belong to no tensor.
-inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
-  std::vector<index_range> padding;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
-    const std::int64_t used = segments[i].offset + segments[i].size();
-    if (used < end) padding.push_back({used, end});
-  }
-  return padding;
-}
-
-/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
-struct parameter_row {
-  std::vector<std::span<float>> pieces;
-
-  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
-  template <class F>
-  void visit(std::size_t begin, std::size_t count, F&& f) const {
-    for (const std::span<float> piece : pieces) {
-      const std::size_t from = std::min(begin, piece.size());
-      const std::size_t size = std::min(count, piece.size() - from);
-      if (size > 0) f(piece.subspan(from, size));
-      begin -= from, count -= size;
-    }
-  }
-};
-
-/// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
-/// have one size.
-template <class F>
-  requires std::invocable<F&, const parameter_segment&, const parameter_segment&>
-void for_common_pieces(std::span<const parameter_segment> from, std::span<const parameter_segment> to, F&& f) {
-  for (const parameter_segment& t : to) {
-    const auto found = std::find_if(from.begin(), from.end(), [&](const auto& s) { return s.name == t.name; });
-    if (found != from.end()) f(*found, t);
-  }
-}
-
-/// Owns the buffers. Add all segments first, then `allocate()`. Not safe to share between threads.
-class parameter_store {
- public:
-  /// Adds a piece and returns its number.
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, int block = -1) {
-    segments_.push_back({std::move(name), kind, rows, columns, length_, block});
-    constexpr std::int64_t line = 64 / sizeof(float);
-    length_ += (rows * columns + line - 1) / line * line;
-    count_ += rows * columns;
-    return segments_.size() - 1;
-  }
-
-  /// Reserves both buffers, zeroed.
-  void allocate(const memory_source& source = {}) {
-    allocate_values(source);
-    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
-  }
-  /// The values alone: frozen parameters, whose `gradient` is null.
-  void allocate_values(const memory_source& source = {}) {
-    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
-  }
-
-  [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
-  [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
-  [[nodiscard]] std::span<float> gradients() noexcept { return gradients_.span(); }
-  [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
-  [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
-
-  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
-  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
-  /// The view of who touches the store right after a step, and changes no value between.
-  [[nodiscard]] parameter_view view_with_copies() noexcept {
-    copies_.made = false;
-    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
-  }
-
-  [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
-  [[nodiscard]] float* gradient(std::size_t segment) noexcept {
-    return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
-  }
-
-  /// Number of parameters, padding not counted.
-  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// Length of the flat buffers, padding counted.
-  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
-
-  /// Call after changing values from outside the model, so that low-precision copies are made anew.
-  void touch() noexcept {
-    ++version_;
-    if (std::exchange(copies_.made, false)) copied_version_ = version_;
-  }
-  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
-  /// Whether the copies are of the values of now.
-  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
-
-  /// A hash of names and shapes: equal on peers that can share a run.
-  [[nodiscard]] std::uint64_t layout_hash() const noexcept {
-    hasher h;
-    for (const auto& s : segments_) {
-      h.add_value(hash_text(s.name)).add_value(s.rows).add_value(s.columns).add_value(s.offset);
-    }
-    return h.finish();
-  }
-
- private:
-  std::vector<parameter_segment> segments_;
-  aligned_buffer<float> values_;
-  aligned_buffer<float> gradients_;
-  std::int64_t length_ = 0;
-  std::int64_t count_ = 0;
-  std::uint64_t version_ = 1;
-  low_precision_copies copies_;
-  std::uint64_t copied_version_ = 0;
-};
-
-}}  // namespace causeway::CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TENSOR_PARAMETERS_HPP
-
 // ---- causeway/axis/batch_by_speed.hpp ----
 #ifndef CAUSEWAY_AXIS_BATCH_BY_SPEED_HPP
 #define CAUSEWAY_AXIS_BATCH_BY_SPEED_HPP
@@ -2268,6 +1876,7 @@ class parameter_store {
 // and Chandra 2021, section 3.2): every peer's batch is a share of a fixed number of sequences, in proportion to how many
 // sequences a second it computes. All peers take the same number of steps, and what they send counts by their batch.
 
+#include <algorithm>
 #include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
@@ -2587,6 +2196,8 @@ result<void> run_exchange(E& exchange, const exchange_port& port, const exchange
 
 // "The values of peer p cannot be used", as eight bytes. A peer whose values are refused must not make the others wait: a
 // collective goes on to its end, tells everybody whose values were refused, and then fails on all peers alike.
+
+#include <array>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -3245,6 +2856,124 @@ void for_rows(thread_pool& pool, std::int64_t rows, std::int64_t columns, F&& f)
 #define CAUSEWAY_FAST_KERNEL(arguments, ...) CAUSEWAY_KERNEL_COPIES(, arguments, __VA_ARGS__)
 
 #endif  // CAUSEWAY_KERNELS_TARGETS_HPP
+
+// ---- causeway/tensor/dtype.hpp ----
+#ifndef CAUSEWAY_TENSOR_DTYPE_HPP
+#define CAUSEWAY_TENSOR_DTYPE_HPP
+
+// Element types and their conversions. Sums are always made in f32; bf16 and f16 are storage.
+
+#include <bit>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// bfloat16: the upper half of an f32. Rounds to nearest even; NaN stays NaN.
+struct bf16 {
+  std::uint16_t bits = 0;
+
+  bf16() = default;
+  CAUSEWAY_HD constexpr explicit bf16(float value) noexcept : bits{encode(value)} {}
+  CAUSEWAY_HD constexpr explicit operator float() const noexcept {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+  }
+  friend constexpr bool operator==(const bf16&, const bf16&) = default;
+
+ private:
+  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
+    const auto u = std::bit_cast<std::uint32_t>(value);
+    if ((u & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((u >> 16U) | 0x40U);
+    return static_cast<std::uint16_t>((u + 0x7FFFU + ((u >> 16U) & 1U)) >> 16U);
+  }
+};
+
+/// IEEE half precision, as storage. Rounds to nearest even; values beyond 65504 become infinite.
+struct f16 {
+  std::uint16_t bits = 0;
+
+  f16() = default;
+  CAUSEWAY_HD constexpr explicit f16(float value) noexcept : bits{encode(value)} {}
+  CAUSEWAY_HD constexpr explicit operator float() const noexcept { return decode(bits); }
+  friend constexpr bool operator==(const f16&, const f16&) = default;
+
+ private:
+  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
+    const auto u = std::bit_cast<std::uint32_t>(value);
+    const auto sign = static_cast<std::uint16_t>((u >> 16U) & 0x8000U);
+    const std::uint32_t magnitude = u & 0x7FFFFFFFU;
+    if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);   // NaN
+    if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // rounds beyond 65504
+    if (magnitude < 0x33000001U) return sign;                                         // rounds to zero
+    const int exponent = static_cast<int>(magnitude >> 23U) - 127;
+    std::uint32_t mantissa = (magnitude & 0x7FFFFFU) | 0x800000U;
+    const int shift = exponent < -14 ? 13 + (-14 - exponent) : 13;  // subnormals lose more bits
+    const std::uint32_t half = 1U << (shift - 1);
+    const std::uint32_t rest = mantissa & ((1U << shift) - 1U);
+    mantissa >>= shift;
+    if (rest > half || (rest == half && (mantissa & 1U) != 0)) ++mantissa;
+    const std::uint32_t biased = exponent < -14 ? 0U : static_cast<std::uint32_t>(exponent + 14) << 10U;
+    return static_cast<std::uint16_t>(sign | (biased + mantissa));  // a carry moves into the exponent, as it should
+  }
+
+  CAUSEWAY_HD static constexpr float decode(std::uint16_t h) noexcept {
+    const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000U) << 16U;
+    const std::uint32_t exponent = (h >> 10U) & 0x1FU;
+    const std::uint32_t mantissa = h & 0x3FFU;
+    if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13U));
+    if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112U) << 23U) | (mantissa << 13U));
+    const float magnitude = static_cast<float>(mantissa) * 0x1.0p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+};
+
+enum class dtype : std::uint8_t { f32 = 0, bf16 = 1, f16 = 2, i32 = 3, i8 = 4, u8 = 5 };
+
+constexpr std::size_t size_of(dtype t) noexcept {
+  switch (t) {
+    case dtype::f32:
+    case dtype::i32: return 4;
+    case dtype::bf16:
+    case dtype::f16: return 2;
+    case dtype::i8:
+    case dtype::u8: return 1;
+  }
+  return 0;
+}
+
+constexpr std::string_view to_string(dtype t) noexcept {
+  switch (t) {
+    case dtype::f32: return "f32";
+    case dtype::bf16: return "bf16";
+    case dtype::f16: return "f16";
+    case dtype::i32: return "i32";
+    case dtype::i8: return "i8";
+    case dtype::u8: return "u8";
+  }
+  return "unknown";
+}
+
+namespace detail {
+template <class T>
+struct element_type;  // no definition: a type that cannot be an element must not pass for one
+}
+
+template <class T>
+inline constexpr dtype dtype_of = detail::element_type<T>::value;
+template <>
+inline constexpr dtype dtype_of<float> = dtype::f32;
+template <>
+inline constexpr dtype dtype_of<bf16> = dtype::bf16;
+template <>
+inline constexpr dtype dtype_of<f16> = dtype::f16;
+template <>
+inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
+template <>
+inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
+template <>
+inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TENSOR_DTYPE_HPP
 
 // ---- causeway/kernels/simd_math.hpp ----
 #ifndef CAUSEWAY_KERNELS_SIMD_MATH_HPP
@@ -7028,6 +6757,276 @@ inline error not_finite(std::string_view codec) {
 
 #endif  // CAUSEWAY_COMPRESS_CODEC_HPP
 
+// ---- causeway/core/hash.hpp ----
+#ifndef CAUSEWAY_CORE_HASH_HPP
+#define CAUSEWAY_CORE_HASH_HPP
+
+// A fast 64-bit checksum over bytes, the same on every machine. It finds torn files and replicas that differ; it is no
+// defence against somebody who wants a collision.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+namespace detail {
+
+constexpr std::uint64_t hash_prime = 0x9E3779B97F4A7C15U;
+
+constexpr std::uint64_t scramble(std::uint64_t x) noexcept {  // the finaliser of SplitMix64
+  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31U);
+}
+
+using hash_lanes = std::array<std::uint64_t, 8>;
+
+/// Where the lanes begin.
+constexpr hash_lanes first_lanes(std::uint64_t seed) noexcept {
+  return {seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U, seed ^ 0x082EFA98EC4E6C89U,
+          seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU, seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U};
+}
+
+/// What a lane makes of its word of a stripe.
+constexpr std::uint64_t mixed_in(std::uint64_t lane, std::uint64_t word) noexcept {
+  lane = (lane ^ word) * hash_prime;
+  return lane ^ (lane >> 29U);
+}
+
+/// The checksum of the lanes and the number of bytes that they were fed.
+constexpr std::uint64_t joined(const std::uint64_t (&lanes)[8], std::uint64_t length) noexcept {
+  std::uint64_t h = length * hash_prime;
+  for (const std::uint64_t lane : lanes) h = scramble(h ^ lane) + hash_prime;
+  return scramble(h);
+}
+
+inline std::uint64_t load64(const std::byte* p) noexcept {
+  std::uint64_t v = 0;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+}  // namespace detail
+
+/// Feeds bytes piece by piece; `finish` gives the checksum of everything fed. The cut into pieces matters only if a piece's
+/// length is not a multiple of 64 bytes (each piece is closed by its length).
+class hasher {
+ public:
+  constexpr explicit hasher(std::uint64_t seed = 0) noexcept : lanes_{detail::first_lanes(seed)} {}
+
+  hasher& add(std::span<const std::byte> bytes) noexcept {
+    if (length_ % 64 != 0) lanes_[0] = detail::scramble(lanes_[0] ^ length_);  // closes a piece that ended inside a stripe
+    std::size_t at = 0;
+    auto lanes = lanes_;  // a copy that no pointer into `bytes` can point at, so that it stays in registers
+    for (; at + 64 <= bytes.size(); at += 64) stripe(lanes, bytes.data() + at, std::make_index_sequence<8>{});
+    if (at < bytes.size()) {
+      std::array<std::byte, 64> tail{};
+      std::memcpy(tail.data(), bytes.data() + at, bytes.size() - at);
+      stripe(lanes, tail.data(), std::make_index_sequence<8>{});
+    }
+    lanes_ = lanes;
+    length_ += bytes.size();
+    return *this;
+  }
+
+  template <class T>
+  hasher& add_values(std::span<const T> values) noexcept {
+    return add(std::as_bytes(values));
+  }
+
+  template <class T>
+  hasher& add_value(const T& value) noexcept {
+    return add(std::as_bytes(std::span{&value, 1}));
+  }
+
+  [[nodiscard]] std::uint64_t finish() const noexcept {
+    std::uint64_t lanes[8];
+    for (std::size_t i = 0; i < 8; ++i) lanes[i] = lanes_[i];
+    return detail::joined(lanes, length_);
+  }
+
+ private:
+  using lane_array = detail::hash_lanes;
+
+  // Eight independent multiply-rotate lanes, unrolled by hand: GCC's -O2 does not.
+  template <std::size_t... I>
+  static void stripe(lane_array& to, const std::byte* p, std::index_sequence<I...>) noexcept {
+    ((to[I] = detail::mixed_in(to[I], detail::load64(p + 8 * I))), ...);
+  }
+
+  lane_array lanes_;
+  std::uint64_t length_ = 0;
+};
+
+inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
+  return hasher{seed}.add(bytes).finish();
+}
+
+inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) noexcept {
+  return hash_bytes(std::as_bytes(std::span{text.data(), text.size()}), seed);
+}
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_HASH_HPP
+
+// ---- causeway/tensor/parameters.hpp ----
+#ifndef CAUSEWAY_TENSOR_PARAMETERS_HPP
+#define CAUSEWAY_TENSOR_PARAMETERS_HPP
+
+// A model's parameters as one flat f32 buffer with named pieces, and the gradients beside it in the same layout.
+// Optimizers, codecs, collectives and checkpoints see the flat buffers; layers see their pieces. Every piece starts on a
+// 64-byte boundary; the padding between pieces is always zero.
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// What a parameter is, as far as optimizers care.
+enum class parameter_kind : std::uint8_t {
+  matrix,     ///< a hidden layer's weight: decayed; Muon's business
+  embedding,  ///< token or position table, or the output head: decayed; never Muon's
+  vector,     ///< bias or gain: not decayed
+};
+
+/// One named piece: `rows` × `columns` row-major values starting at `offset`. A vector has one row.
+struct parameter_segment {
+  std::string name;
+  parameter_kind kind = parameter_kind::matrix;
+  std::int64_t rows = 1;
+  std::int64_t columns = 0;
+  std::int64_t offset = 0;
+  int block = -1;  ///< the transformer block it belongs to; -1 before the first, the number of blocks after the last
+
+  [[nodiscard]] std::int64_t size() const noexcept { return rows * columns; }
+};
+
+/// The values in bf16, in their layout. Who writes all values may write these along, rounded, and say so in `made`.
+struct low_precision_copies {
+  bf16* values = nullptr;
+  bool made = false;
+};
+
+/// What an optimizer works on: values and gradients of equal length, and how they are cut.
+struct parameter_view {
+  std::span<float> values;
+  std::span<float> gradients;
+  std::span<const parameter_segment> segments;
+  low_precision_copies* copies = nullptr;  ///< none: nobody wants them written along
+};
+
+/// The values of a flat buffer of `length` that belong to no tensor.
+inline std::vector<index_range> padding_of(std::span<const parameter_segment> segments, std::size_t length) {
+  std::vector<index_range> padding;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : static_cast<std::int64_t>(length);
+    const std::int64_t used = segments[i].offset + segments[i].size();
+    if (used < end) padding.push_back({used, end});
+  }
+  return padding;
+}
+
+/// One value for each parameter, padding included, in pieces that may lie apart; in the order of the flat buffer.
+struct parameter_row {
+  std::vector<std::span<float>> pieces;
+
+  /// Calls `f` with what there is of `count` values from `begin` on, piece by piece.
+  template <class F>
+  void visit(std::size_t begin, std::size_t count, F&& f) const {
+    for (const std::span<float> piece : pieces) {
+      const std::size_t from = std::min(begin, piece.size());
+      const std::size_t size = std::min(count, piece.size() - from);
+      if (size > 0) f(piece.subspan(from, size));
+      begin -= from, count -= size;
+    }
+  }
+};
+
+/// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
+/// have one size.
+template <class F>
+  requires std::invocable<F&, const parameter_segment&, const parameter_segment&>
+void for_common_pieces(std::span<const parameter_segment> from, std::span<const parameter_segment> to, F&& f) {
+  for (const parameter_segment& t : to) {
+    const auto found = std::find_if(from.begin(), from.end(), [&](const auto& s) { return s.name == t.name; });
+    if (found != from.end()) f(*found, t);
+  }
+}
+
+/// Owns the buffers. Add all segments first, then `allocate()`. Not safe to share between threads.
+class parameter_store {
+ public:
+  /// Adds a piece and returns its number.
+  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, int block = -1) {
+    segments_.push_back({std::move(name), kind, rows, columns, length_, block});
+    constexpr std::int64_t line = 64 / sizeof(float);
+    length_ += (rows * columns + line - 1) / line * line;
+    count_ += rows * columns;
+    return segments_.size() - 1;
+  }
+
+  /// Reserves both buffers, zeroed.
+  void allocate(const memory_source& source = {}) {
+    allocate_values(source);
+    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
+  }
+  /// The values alone: frozen parameters, whose `gradient` is null.
+  void allocate_values(const memory_source& source = {}) {
+    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
+  }
+
+  [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
+  [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
+  [[nodiscard]] std::span<float> gradients() noexcept { return gradients_.span(); }
+  [[nodiscard]] std::span<const parameter_segment> segments() const noexcept { return segments_; }
+  [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
+
+  /// Where a model keeps the values in bf16, as long as the flat buffers; nullptr: nowhere.
+  void keep_copies(bf16* at) noexcept { copies_ = {at, false}; }
+  /// The view of who touches the store right after a step, and changes no value between.
+  [[nodiscard]] parameter_view view_with_copies() noexcept {
+    copies_.made = false;
+    return {values(), gradients(), segments_, copies_.values != nullptr ? &copies_ : nullptr};
+  }
+
+  [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
+  [[nodiscard]] float* gradient(std::size_t segment) noexcept {
+    return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
+  }
+
+  /// Number of parameters, padding not counted.
+  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+  /// Length of the flat buffers, padding counted.
+  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
+
+  /// Call after changing values from outside the model, so that low-precision copies are made anew.
+  void touch() noexcept {
+    ++version_;
+    if (std::exchange(copies_.made, false)) copied_version_ = version_;
+  }
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  /// Whether the copies are of the values of now.
+  [[nodiscard]] bool has_copies() const noexcept { return copied_version_ == version_; }
+
+  /// A hash of names and shapes: equal on peers that can share a run.
+  [[nodiscard]] std::uint64_t layout_hash() const noexcept {
+    hasher h;
+    for (const auto& s : segments_) {
+      h.add_value(hash_text(s.name)).add_value(s.rows).add_value(s.columns).add_value(s.offset);
+    }
+    return h.finish();
+  }
+
+ private:
+  std::vector<parameter_segment> segments_;
+  aligned_buffer<float> values_;
+  aligned_buffer<float> gradients_;
+  std::int64_t length_ = 0;
+  std::int64_t count_ = 0;
+  std::uint64_t version_ = 1;
+  low_precision_copies copies_;
+  std::uint64_t copied_version_ = 0;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TENSOR_PARAMETERS_HPP
+
 // ---- causeway/compress/message.hpp ----
 #ifndef CAUSEWAY_COMPRESS_MESSAGE_HPP
 #define CAUSEWAY_COMPRESS_MESSAGE_HPP
@@ -7404,9 +7403,7 @@ concept ExchangeRecipe = E::decides == part::exchange&& Copyable<E>&& requires {
 
 /// Whether a recipe has no exchange of its own: the context's mean over all peers is used, in one piece, through `codec`.
 template <ExchangeRecipe E>
-inline constexpr bool by_context = !requires(const E& e) {
-  e.make(std::size_t{});
-};
+inline constexpr bool by_context = !(requires(const E& e) { e.make(std::size_t{}); });
 
 /// What a recipe's codec says of its messages; where it has none, they have all coordinates.
 template <ExchangeRecipe E>
@@ -7584,9 +7581,7 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
 
 /// Whether every block of the model is in one fragment, whichever blocks are here.
 template <Fragments F>
-inline constexpr bool by_block = requires {
-  F::by_block;
-};
+inline constexpr bool by_block = (requires { F::by_block; });
 
 /// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
 /// not here are empty.
@@ -8292,9 +8287,7 @@ O anew(const O& optimizer) {
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
-inline constexpr bool is_linear = requires {
-  requires O::linear;
-};
+inline constexpr bool is_linear = (requires { requires O::linear; });
 
 /// Whether `O` fills step_options::update_sum.
 template <class O>
@@ -9730,9 +9723,7 @@ template <bool Fits, class T, class Default>
 using fitting = std::conditional_t<Fits, T, Default>;
 
 template <class Trigger>
-inline constexpr bool gives_batches = requires {
-  Trigger::weighs;
-};
+inline constexpr bool gives_batches = (requires { Trigger::weighs; });
 
 template <class P>
 inline constexpr bool is_push = requires {
@@ -9818,13 +9809,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 /// fewer than `before`.
 CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
 
-/// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
-[[nodiscard]] bool is_in_swarm(auto& ctx) { return ctx.exchanges_at_once() && !ctx.moves_blocks(); }
-
 /// `steps`: at the last record. In a swarm the first step is followed by one: so those who begin the run together talk from
 /// then on.
 [[nodiscard]] bool record_is_due(auto& ctx, std::uint64_t steps) {
-  return ctx.announce_samples() || (steps == 0 && is_in_swarm(ctx));
+  return ctx.announce_samples() || (steps == 0 && ctx.membership().is_swarm());
 }
 
 /// The steps at which a newcomer begins after a record: those of the stages, where all have made the same.
@@ -11636,7 +11624,7 @@ class hub_record {
                          .serves_hubs = serves_hubs_,
                          .follows_hubs = follows_hubs_,
                          .hubs = hubs_,
-                         .clients = is_in_swarm(ctx) ? names_.size() : 0};
+                         .clients = ctx.membership().is_swarm() ? names_.size() : 0};
     claims_.assign(ctx.peers(), mine);
     return collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                   std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{claims_}),
@@ -11957,7 +11945,8 @@ class elastic_pushes {
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
     if (!goes_on) record_.begin_anew(c.tiers, c.cuts.size());
     ctx.contribution().gather(c.hubs.record_samples, true, true);
-    if (is_in_swarm(ctx)) answers_ = net::arrival_statistics{{.cap = std::chrono::seconds{10}}};  // all wait meanwhile
+    if (ctx.membership().is_swarm())
+      answers_ = net::arrival_statistics{{.cap = std::chrono::seconds{10}}};  // all wait meanwhile
     c.schedule();
     return {};
   }
@@ -12011,7 +12000,7 @@ class elastic_pushes {
 
   /// Nobody waits for more than an answer, and for that only as long as it can be expected.
   result<void> after_step(auto& ctx, Core& c) {
-    if (is_in_swarm(ctx) && !collective::finite_values(ctx.parameters())) {
+    if (ctx.membership().is_swarm() && !collective::finite_values(ctx.parameters())) {
       return fail(errc::non_finite, "this peer", "its parameters are not finite");  // others get what it had
     }
     if (ctx.moves_blocks() && record_.lines() == nullptr) CAUSEWAY_TRY(open_lines(ctx, c));
@@ -14081,8 +14070,8 @@ class async_parameter_server : arrival_rules<Axes...> {
   [[nodiscard]] std::vector<parameter_row> block_rows() { return elastic_.block_rows(core_); }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return elastic_.divide(ctx, core_, before); }
   /// Of hubs of hubs: pipelines share the regions out, so all stages of one are in the same.
-  [[nodiscard]] std::uint32_t regions() const requires has_regions { return core_.hubs.label.fewest; }
-  bool follow(auto&, std::optional<std::uint32_t> region) requires has_regions { return elastic_.follow(region); }
+  [[nodiscard]] std::uint32_t regions() const { return core_.hubs.label.fewest; }
+  bool follow(auto&, std::optional<std::uint32_t> region) { return elastic_.follow(region); }
   void parameters_of(std::uint32_t region, std::span<float> to) requires has_regions { elastic_.parameters_of(region, to); }
   [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
   result<void> forget(auto&) const { return {}; }
@@ -14114,7 +14103,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     if (std::exchange(counted_, true) && !ctx.contribution().has_late()) return;
     const double computed = seconds(ctx.clock().now() - left_);
     // Else the others were waited for meanwhile: in a swarm in every step, whose quick peers have more of it instead.
-    const bool timed = ctx.round() == left_in_ && !detail::is_in_swarm(ctx);
+    const bool timed = ctx.round() == left_in_ && !ctx.membership().is_swarm();
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
     if (ctx.elastic()) elastic_.count_step(core_, samples);
@@ -14226,9 +14215,7 @@ concept Group = G::decides == part::group&& requires(G& g, const G& c, const gro
 
 /// Whether a fragment's groups are the same in all exchanges.
 template <class G>
-inline constexpr bool groups_last = requires {
-  requires G::lasting;
-};
+inline constexpr bool groups_last = (requires { requires G::lasting; });
 
 /// errc::invalid_argument where `named`: `what` names peers by their numbers, which change where peers come and go.
 CAUSEWAY_DECL result<void> refuse_numbers(const char* what, bool named);
@@ -14613,8 +14600,7 @@ CAUSEWAY_DECL bool dropped_rows::kept(const group_question& q, net::peer_index p
 // Which axes go together, as pure functions of their constants, and one readable error for each mix that does not. Every id
 // is explained in docs/reference/rules.md, and held to its message by a test in tests/compile_fail.
 
-namespace causeway { inline namespace CAUSEWAY_ABI {
-namespace comm {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
 /// The constants that the rules are about.
 struct round_mix {
@@ -14774,21 +14760,15 @@ constexpr bool takes_turns(round_mix m) {
 namespace detail {
 
 template <class Trigger>
-inline constexpr bool follows_speed = requires {
-  Trigger::follows_speed;
-};
+inline constexpr bool follows_speed = (requires { Trigger::follows_speed; });
 template <class Trigger>
-inline constexpr bool accumulates = requires {
-  Trigger::accumulates;
-};
+inline constexpr bool accumulates = (requires { Trigger::accumulates; });
 template <class Axis>
-inline constexpr bool weighs = requires {
-  Axis::weighs;
-};
+inline constexpr bool weighs = (requires { Axis::weighs; });
 template <class Trigger>
-inline constexpr bool meets = requires {
-  Trigger::meets;
-};
+inline constexpr bool tells = (requires { Trigger::tells; });
+template <class Trigger>
+inline constexpr bool meets = (requires { Trigger::meets; });
 
 /// Whether peers have paths by these rules. (clang has no constants of a mix that was refused, whose refusal is to be the
 /// only error.)
@@ -14848,72 +14828,74 @@ struct round_rules {
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
                                  .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
-                                 .tells = requires {trigger_axis::tells;
-}, .watches_movement = trigger_axis::watches_movement, .keeps_local = participation_axis::keeps_local,
-   .always = participation_axis::always, .accumulates = detail::accumulates<trigger_axis>,
-   .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>, .meets = detail::meets<trigger_axis>
-};  // namespace comm
-static constexpr bool identical = rules::identical(mix);
-static constexpr bool elastic = rules::elastic(mix);
-static constexpr bool own_parameters = rules::own_parameters(mix);
-static constexpr bool by_path = elastic && rules::by_path(mix);
-static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
+                                 .tells = detail::tells<trigger_axis>,
+                                 .watches_movement = trigger_axis::watches_movement,
+                                 .keeps_local = participation_axis::keeps_local,
+                                 .always = participation_axis::always,
+                                 .accumulates = detail::accumulates<trigger_axis>,
+                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>,
+                                 .meets = detail::meets<trigger_axis>};
+  static constexpr bool identical = rules::identical(mix);
+  static constexpr bool elastic = rules::elastic(mix);
+  static constexpr bool own_parameters = rules::own_parameters(mix);
+  static constexpr bool by_path = elastic && rules::by_path(mix);
+  static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
 
-private:
-static_assert(
-    rules::a2(mix),
-    "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
-    "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
-static_assert(rules::a3(mix),
-              "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
-              "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
-static_assert(rules::a4(mix),
-              "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
-              "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-static_assert(
-    rules::a5(mix),
-    "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-    "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
-static_assert(rules::a6(mix),
-              "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
-              "axis::split_mean. docs/reference/rules.md#a6");
-static_assert(rules::a7(mix),
-              "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
-              "different peers. Use one with bit parity. docs/reference/rules.md#a7");
-static_assert(rules::a8(mix),
-              "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
-              "topology that "
-              "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
-static_assert(rules::a9(mix),
-              "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
-              "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
-static_assert(
-    rules::a10(mix),
-    "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
-    "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
-static_assert(rules::a11(mix),
-              "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
-              "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
-static_assert(
-    rules::a14(mix),
-    "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
-    "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
-static_assert(rules::a15(mix),
-              "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
-              "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
-static_assert(rules::a16(mix),
-              "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
-              "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
-              "docs/reference/rules.md#a16");
-static_assert(rules::a17(mix),
-              "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
-              "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
-static_assert(rules::a18(mix),
-              "causeway-A18: lots are drawn, and who is left out of a mean of gradients would make another step than the "
-              "others. Use axis::pseudo_gradient, or axis::everyone. docs/reference/rules.md#a18");
-}; }  // namespace causeway::CAUSEWAY_ABI
-}
-}  // namespace causeway::CAUSEWAY_ABI::comm
+ private:
+  static_assert(
+      rules::a2(mix),
+      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+  static_assert(rules::a3(mix),
+                "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+  static_assert(rules::a4(mix),
+                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+  static_assert(
+      rules::a5(mix),
+      "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+      "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
+  static_assert(rules::a6(mix),
+                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+                "axis::split_mean. docs/reference/rules.md#a6");
+  static_assert(
+      rules::a7(mix),
+      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+  static_assert(rules::a8(mix),
+                "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
+                "topology that tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
+  static_assert(rules::a9(mix),
+                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+  static_assert(
+      rules::a10(mix),
+      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
+      "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
+  static_assert(rules::a11(mix),
+                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+  static_assert(
+      rules::a14(mix),
+      "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
+      "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+  static_assert(rules::a15(mix),
+                "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
+                "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
+  static_assert(
+      rules::a16(mix),
+      "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
+      "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
+      "docs/reference/rules.md#a16");
+  static_assert(rules::a17(mix),
+                "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
+                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
+  static_assert(rules::a18(mix),
+                "causeway-A18: lots are drawn, and who is left out of a mean of gradients would make another step than the "
+                "others. Use axis::pseudo_gradient, or axis::everyone. docs/reference/rules.md#a18");
+};
+}}}  // namespace causeway::CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ROUND_RULES_HPP
 
@@ -17003,9 +16985,7 @@ class own_parameters {
   static constexpr auto nothing = std::numeric_limits<std::uint64_t>::max();
 
   /// Where there are shared parameters of its own, these are what an exchange left. Where blocks move, a row of theirs is.
-  static bool keeps_left(auto& ctx) {
-    return !Core::content_type::anchored && ctx.exchanges_at_once() && !ctx.moves_blocks();
-  }
+  static bool keeps_left(auto& ctx) { return !Core::content_type::anchored && ctx.membership().is_swarm(); }
 
   static bool is_finite(auto& ctx, Core& c) {
     const auto& anchor = c.rows.anchor();
@@ -17647,17 +17627,17 @@ class rounds : round_rules<Axes...> {
 
   /// Gradients where this peer expects the parameters to be once its last row has been applied.
   [[nodiscard]] static constexpr bool looks_ahead() noexcept { return core_type::looks_ahead; }
-  result<double> compute(auto& ctx, const auto& pass) requires(core_type::looks_ahead) {
+  result<double> compute(auto& ctx, const auto& pass) {
     static_assert(merge_rule_type::waits == axis::waiting::a_round, "gradient_ahead is for results that are a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);
   }
 
   /// Whether this peer computes in the next inner step: not where it was not drawn for the next exchange.
-  [[nodiscard]] bool trains(auto& ctx) const requires(traits.draws_peers) { return core_.trains(ctx); }
+  [[nodiscard]] bool trains(auto& ctx) const { return core_.trains(ctx); }
 
   /// Of each batch this peer's sequences in the next step; of replicas of these speeds each one's part, in multiples.
-  [[nodiscard]] index_range part_of_batch() const requires(traits.divides_batches) { return core_.trigger.part_of_batch(); }
-  [[nodiscard]] auto parts_for(const std::vector<double>& speeds) const requires(traits.divides_batches) {
+  [[nodiscard]] index_range part_of_batch() const { return core_.trigger.part_of_batch(); }
+  [[nodiscard]] std::vector<std::size_t> parts_for(const std::vector<double>& speeds) const {
     return core_.trigger.parts_for(speeds);
   }
 
@@ -17740,13 +17720,11 @@ class rounds : round_rules<Axes...> {
   }
 
   /// In a round in which nobody has anything to give: who is there for the first time gets a path.
-  result<void> admit(auto& ctx) requires core_type::by_path {
-    return core_.modules.admit_alone(ctx, core_.states, core_.group, core_.rows);
-  }
+  result<void> admit(auto& ctx) { return core_.modules.admit_alone(ctx, core_.states, core_.group, core_.rows); }
   /// Where pipelines come and go: how many paths they share out, and the one that this peer's is on from now on, if it is
   /// in one. Whether that is another than before: the shared parameters are that path's, and the live ones are not yet.
-  [[nodiscard]] std::size_t paths() const requires core_type::by_path { return core_.group.paths.size(); }
-  bool follow(auto& ctx, std::optional<std::uint32_t> path) requires core_type::by_path {
+  [[nodiscard]] std::size_t paths() const { return core_.group.paths.size(); }
+  bool follow(auto& ctx, std::optional<std::uint32_t> path) {
     return core_.modules.give(ctx, core_.states, core_.group, core_.rows, path);
   }
   /// Where peers come and go: this peer's path, if it has one by now; and the shared parameters of any.
@@ -17780,20 +17758,18 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Where blocks of the model move between peers (comm/block_rows.hpp): what goes along.
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) { return blocks().all(); }
-  result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
-    return blocks().divide(ctx, before);
-  }
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return blocks().all(); }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return blocks().divide(ctx, before); }
   /// What the exchange remembers of the one before, and to begin without it.
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return blocks().memory(); }
-  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) { return blocks().forget(ctx); }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return blocks().memory(); }
+  result<void> forget(auto& ctx) { return blocks().forget(ctx); }
   /// Of results that are a round late: whether a row waits for the next exchange.
-  [[nodiscard]] std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return blocks().row_waits(); }
+  [[nodiscard]] std::optional<bool> row_waits() { return blocks().row_waits(); }
   /// Whether an exchange comes after the step under way, but for the run's last.
-  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
+  [[nodiscard]] bool exchanges_next() { return core_.at + 1 >= turns_.next(core_); }
 
-  [[nodiscard]] rounds another() const requires(traits.rows_in_parts) { return rounds{core_.axes()}; }  ///< as it was given
-  [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
+  [[nodiscard]] rounds another() const { return rounds{core_.axes()}; }  ///< as it was given
+  [[nodiscard]] detail::turn_part<core_type> turn_part() { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
   /// One inner step more.
@@ -21733,168 +21709,6 @@ CAUSEWAY_DECL void mirror_audience::say(mirror_word word, std::uint64_t clock) {
 #endif  // CAUSEWAY_COMM_IMPL_MIRROR_LINES_IPP
 #endif
 
-// ---- causeway/comm/mirror_core.hpp ----
-#ifndef CAUSEWAY_COMM_MIRROR_CORE_HPP
-#define CAUSEWAY_COMM_MIRROR_CORE_HPP
-
-// The arithmetic of comm::mirrors: what of its own changes, and of those that it passes on, a peer tells whom, and what it
-// makes of what it is told.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// Of one peer, with one audience or, for a hub of a group, two: its group first, then the other hubs. What one of the two
-/// tells it has not been told to the other: so it is in what that one is told next.
-template <class Codec>
-struct mirror_core {
-  Codec codec;
-  std::vector<float> origin{};  ///< the parameters of the start of the run, or of the last record
-  std::vector<float>
-      sent{};  ///< since then, to the first audience, less what others told this peer for it: its own changes
-  std::vector<mirror_audience> audiences = std::vector<mirror_audience>(1);
-  std::uint64_t clock = 0;       ///< that it has told the others of
-  bool outlives_others = false;  ///< who is lost is told no more, and no error
-  bool passes_on = false;        ///< it was told what another audience does not know yet
-
-  std::vector<float> row{}, rest{};  ///< working memory
-
-  void begin(std::span<const float> parameters) {
-    move_origin(parameters);
-    audiences[0].copy = origin;
-    clock = 0;
-  }
-
-  /// row ← what this peer has computed by itself since the origin, told or not.
-  void gather_own(std::span<const float> parameters) {
-    row.resize(origin.size());
-    for (std::size_t i = 0; i < row.size(); ++i) row[i] = sent[i] + (audiences[0].copy[i] - parameters[i]);
-  }
-
-  /// The parameters, and what everybody knows of them, are the origin less the row.
-  void settle(auto& ctx) {
-    subtract_row(ctx);
-    const auto parameters = ctx.parameters();
-    for (mirror_audience& a : audiences) a.copy.assign(parameters.begin(), parameters.end());
-    passes_on = false;
-  }
-  /// The parameters are the origin less the row, of which nobody knows; and nothing has been told since the origin.
-  void restart(auto& ctx) {
-    subtract_row(ctx);
-    audiences[0].copy = origin;
-    sent.assign(origin.size(), 0.0F);
-  }
-  /// What all hold alike now is what others start from.
-  void move_origin(std::span<const float> parameters) {
-    origin.assign(parameters.begin(), parameters.end());
-    sent.assign(origin.size(), 0.0F);
-  }
-
-  [[nodiscard]] std::size_t most_bytes(auto& ctx) const {
-    return sizeof(mirror_header) + codec.most_bytes(about(ctx, 0, audiences[0]), origin.size());
-  }
-
-  /// What is significant of what each audience does not know, with the next clock; `note(updates)` for each.
-  result<void> tell(auto& ctx, auto&& note) {
-    for (mirror_audience& a : audiences) {
-      if (a.is_over) continue;
-      bool any = false;
-      CAUSEWAY_ASSIGN(const auto message, compose(ctx, a, any));
-      note(std::span{message}.subspan(sizeof(mirror_header)));
-      for (mirror& m : a.mirrors) {
-        if (!m.line) continue;
-        const auto outcome = send(m, message, any);
-        if (!outcome && !outlives_others) return outcome;
-        if (!outcome) m.line.reset();
-      }
-    }
-    ++clock;
-    passes_on = false;
-    return {};
-  }
-
-  /// The next message of one of an audience, whose updates are applied.
-  result<mirror_news> hear(auto& ctx, mirror_audience& a, mirror& m, time_point deadline) {
-    CAUSEWAY_ASSIGN(const auto news, m.hear(deadline));
-    if (news.word != mirror_word::updates) return news;
-    if (const auto added = add(ctx, a, news.updates, m.known); !added) {
-      return fail(added.error().code, "peer " + std::to_string(m.line->peer()), added.error().text());
-    }
-    ++m.known;
-    return news;
-  }
-
-  /// What a message said counts no more.
-  void take_back(auto& ctx, std::span<const std::byte> updates) {
-    (void)add(ctx, audiences[0], updates, clock, 1.0F);  // it was decoded before
-  }
-
-  /// sum ← sum + weight · what a message says.
-  result<void> decode_add(auto& ctx, std::span<const std::byte> message, std::span<float> sum, float weight) const {
-    return codec.decode_add(about(ctx, clock, audiences[0]), message, sum, weight, {});
-  }
-
-  void serialize(auto& ar) { ar(origin, audiences[0].copy, sent, clock); }
-
- private:
-  void subtract_row(auto& ctx) {
-    const std::span<float> parameters = ctx.parameters();
-    for (std::size_t i = 0; i < origin.size(); ++i) parameters[i] = origin[i] - row[i];
-    ctx.parameters_changed();
-  }
-
-  [[nodiscard]] static compress::message_context about(auto& ctx, std::uint64_t round, const mirror_audience& a) {
-    return {.pool = ctx.pool(), .round = round, .reference = a.copy};
-  }
-
-  result<std::vector<std::byte>> compose(auto& ctx, mirror_audience& a, bool& any) {
-    const auto parameters = ctx.parameters();
-    row.resize(a.copy.size());
-    rest.resize(a.copy.size());
-    for (std::size_t i = 0; i < row.size(); ++i) row[i] = a.copy[i] - parameters[i];
-    if (!collective::finite_values(row)) {
-      return fail(errc::non_finite, "peer " + std::to_string(ctx.self()),
-                  "its parameters are not finite; lower the learning rate, or clip gradients");
-    }
-    const compress::message_context about_row = about(ctx, clock, a);
-    const mirror_header h{.word = mirror_word::updates, .clock = clock + 1};
-    auto message = with_header(h, codec.most_bytes(about_row, row.size()));
-    const auto room = std::span{message}.subspan(sizeof h);
-    const std::size_t bytes = codec.encode(about_row, row, room);
-    CAUSEWAY_TRY(compress::residual_of(codec, about_row, row, std::span<const std::byte>{room}.first(bytes), rest));
-    message.resize(sizeof h + bytes);
-    const bool is_first = &a == audiences.data();
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const float told = row[i] - rest[i];
-      a.copy[i] -= told;
-      if (is_first) sent[i] += told;
-      any = any || told != 0;
-    }
-    return message;
-  }
-
-  // Where a line has not carried what went before, a barrier goes first.
-  result<void> send(mirror& m, const std::vector<std::byte>& message, bool any) {
-    CAUSEWAY_TRY(m.line->sweep());
-    if (any && m.line->is_sending()) m.say(mirror_word::barrier, clock + 1);
-    m.line->send(message);
-    return {};
-  }
-
-  result<void> add(auto& ctx, mirror_audience& a, std::span<const std::byte> message, std::uint64_t round,
-                   float weight = -1.0F) {
-    const auto about_row = about(ctx, round, a);
-    CAUSEWAY_TRY(codec.decode_add(about_row, message, a.copy, weight, {}));
-    CAUSEWAY_TRY(codec.decode_add(about_row, message, ctx.parameters(), weight, {}));
-    if (&a != audiences.data()) CAUSEWAY_TRY(codec.decode_add(about_row, message, sent, -1.0F, {}));
-    passes_on = audiences.size() > 1;
-    ctx.parameters_changed();
-    return {};
-  }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_MIRROR_CORE_HPP
-
 // ---- causeway/comm/mirror_record.hpp ----
 #ifndef CAUSEWAY_COMM_MIRROR_RECORD_HPP
 #define CAUSEWAY_COMM_MIRROR_RECORD_HPP
@@ -22186,7 +22000,7 @@ class elastic_mirrors {
       add_heard(ctx, c, heard_.self(), counted, -1.0F);
     }
     c.restart(ctx);
-    if (!is_in_swarm(ctx)) {
+    if (!ctx.membership().is_swarm()) {
       hang_up(c);
     } else if (talks(ctx, c)) {
       c.audiences[0].say(mirror_word::rests, c.clock);
@@ -22309,7 +22123,7 @@ class elastic_mirrors {
 
   // What has arrived. Who cannot be heard any more is out of reach until the next record.
   void hear_all(auto& ctx, Core& c) {
-    if (is_in_swarm(ctx) && !talks(ctx, c)) return;  // it began anew, and does not know what was told before
+    if (ctx.membership().is_swarm() && !talks(ctx, c)) return;  // it began anew, and does not know what was told before
     for (mirror& m : c.audiences[0].mirrors) {
       while (m.has_arrived()) hear(ctx, c, m);
     }
@@ -22333,7 +22147,7 @@ class elastic_mirrors {
     for (;;) {
       const auto holder = std::find_if(all.begin(), all.end(), holds);
       if (holder == all.end()) break;
-      if (ctx.announce_samples() || (is_in_swarm(ctx) && ctx.membership().exchange_waits())) return;
+      if (ctx.announce_samples() || (ctx.membership().is_swarm() && ctx.membership().exchange_waits())) return;
       if (ctx.clock().now() >= overdue) {
         waits_.overdue(ctx.clock().now() - begin);
         for (mirror& m : all) m.rests = m.rests || holds(m);
@@ -22429,6 +22243,168 @@ class elastic_mirrors {
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_ELASTIC_MIRRORS_HPP
+
+// ---- causeway/comm/mirror_core.hpp ----
+#ifndef CAUSEWAY_COMM_MIRROR_CORE_HPP
+#define CAUSEWAY_COMM_MIRROR_CORE_HPP
+
+// The arithmetic of comm::mirrors: what of its own changes, and of those that it passes on, a peer tells whom, and what it
+// makes of what it is told.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one peer, with one audience or, for a hub of a group, two: its group first, then the other hubs. What one of the two
+/// tells it has not been told to the other: so it is in what that one is told next.
+template <class Codec>
+struct mirror_core {
+  Codec codec;
+  std::vector<float> origin{};  ///< the parameters of the start of the run, or of the last record
+  std::vector<float>
+      sent{};  ///< since then, to the first audience, less what others told this peer for it: its own changes
+  std::vector<mirror_audience> audiences = std::vector<mirror_audience>(1);
+  std::uint64_t clock = 0;       ///< that it has told the others of
+  bool outlives_others = false;  ///< who is lost is told no more, and no error
+  bool passes_on = false;        ///< it was told what another audience does not know yet
+
+  std::vector<float> row{}, rest{};  ///< working memory
+
+  void begin(std::span<const float> parameters) {
+    move_origin(parameters);
+    audiences[0].copy = origin;
+    clock = 0;
+  }
+
+  /// row ← what this peer has computed by itself since the origin, told or not.
+  void gather_own(std::span<const float> parameters) {
+    row.resize(origin.size());
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = sent[i] + (audiences[0].copy[i] - parameters[i]);
+  }
+
+  /// The parameters, and what everybody knows of them, are the origin less the row.
+  void settle(auto& ctx) {
+    subtract_row(ctx);
+    const auto parameters = ctx.parameters();
+    for (mirror_audience& a : audiences) a.copy.assign(parameters.begin(), parameters.end());
+    passes_on = false;
+  }
+  /// The parameters are the origin less the row, of which nobody knows; and nothing has been told since the origin.
+  void restart(auto& ctx) {
+    subtract_row(ctx);
+    audiences[0].copy = origin;
+    sent.assign(origin.size(), 0.0F);
+  }
+  /// What all hold alike now is what others start from.
+  void move_origin(std::span<const float> parameters) {
+    origin.assign(parameters.begin(), parameters.end());
+    sent.assign(origin.size(), 0.0F);
+  }
+
+  [[nodiscard]] std::size_t most_bytes(auto& ctx) const {
+    return sizeof(mirror_header) + codec.most_bytes(about(ctx, 0, audiences[0]), origin.size());
+  }
+
+  /// What is significant of what each audience does not know, with the next clock; `note(updates)` for each.
+  result<void> tell(auto& ctx, auto&& note) {
+    for (mirror_audience& a : audiences) {
+      if (a.is_over) continue;
+      bool any = false;
+      CAUSEWAY_ASSIGN(const auto message, compose(ctx, a, any));
+      note(std::span{message}.subspan(sizeof(mirror_header)));
+      for (mirror& m : a.mirrors) {
+        if (!m.line) continue;
+        const auto outcome = send(m, message, any);
+        if (!outcome && !outlives_others) return outcome;
+        if (!outcome) m.line.reset();
+      }
+    }
+    ++clock;
+    passes_on = false;
+    return {};
+  }
+
+  /// The next message of one of an audience, whose updates are applied.
+  result<mirror_news> hear(auto& ctx, mirror_audience& a, mirror& m, time_point deadline) {
+    CAUSEWAY_ASSIGN(const auto news, m.hear(deadline));
+    if (news.word != mirror_word::updates) return news;
+    if (const auto added = add(ctx, a, news.updates, m.known); !added) {
+      return fail(added.error().code, "peer " + std::to_string(m.line->peer()), added.error().text());
+    }
+    ++m.known;
+    return news;
+  }
+
+  /// What a message said counts no more.
+  void take_back(auto& ctx, std::span<const std::byte> updates) {
+    (void)add(ctx, audiences[0], updates, clock, 1.0F);  // it was decoded before
+  }
+
+  /// sum ← sum + weight · what a message says.
+  result<void> decode_add(auto& ctx, std::span<const std::byte> message, std::span<float> sum, float weight) const {
+    return codec.decode_add(about(ctx, clock, audiences[0]), message, sum, weight, {});
+  }
+
+  void serialize(auto& ar) { ar(origin, audiences[0].copy, sent, clock); }
+
+ private:
+  void subtract_row(auto& ctx) {
+    const std::span<float> parameters = ctx.parameters();
+    for (std::size_t i = 0; i < origin.size(); ++i) parameters[i] = origin[i] - row[i];
+    ctx.parameters_changed();
+  }
+
+  [[nodiscard]] static compress::message_context about(auto& ctx, std::uint64_t round, const mirror_audience& a) {
+    return {.pool = ctx.pool(), .round = round, .reference = a.copy};
+  }
+
+  result<std::vector<std::byte>> compose(auto& ctx, mirror_audience& a, bool& any) {
+    const auto parameters = ctx.parameters();
+    row.resize(a.copy.size());
+    rest.resize(a.copy.size());
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = a.copy[i] - parameters[i];
+    if (!collective::finite_values(row)) {
+      return fail(errc::non_finite, "peer " + std::to_string(ctx.self()),
+                  "its parameters are not finite; lower the learning rate, or clip gradients");
+    }
+    const compress::message_context about_row = about(ctx, clock, a);
+    const mirror_header h{.word = mirror_word::updates, .clock = clock + 1};
+    auto message = with_header(h, codec.most_bytes(about_row, row.size()));
+    const auto room = std::span{message}.subspan(sizeof h);
+    const std::size_t bytes = codec.encode(about_row, row, room);
+    CAUSEWAY_TRY(compress::residual_of(codec, about_row, row, std::span<const std::byte>{room}.first(bytes), rest));
+    message.resize(sizeof h + bytes);
+    const bool is_first = &a == audiences.data();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const float told = row[i] - rest[i];
+      a.copy[i] -= told;
+      if (is_first) sent[i] += told;
+      any = any || told != 0;
+    }
+    return message;
+  }
+
+  // Where a line has not carried what went before, a barrier goes first.
+  result<void> send(mirror& m, const std::vector<std::byte>& message, bool any) {
+    CAUSEWAY_TRY(m.line->sweep());
+    if (any && m.line->is_sending()) m.say(mirror_word::barrier, clock + 1);
+    m.line->send(message);
+    return {};
+  }
+
+  result<void> add(auto& ctx, mirror_audience& a, std::span<const std::byte> message, std::uint64_t round,
+                   float weight = -1.0F) {
+    const auto about_row = about(ctx, round, a);
+    CAUSEWAY_TRY(codec.decode_add(about_row, message, a.copy, weight, {}));
+    CAUSEWAY_TRY(codec.decode_add(about_row, message, ctx.parameters(), weight, {}));
+    if (&a != audiences.data()) CAUSEWAY_TRY(codec.decode_add(about_row, message, sent, -1.0F, {}));
+    passes_on = audiences.size() > 1;
+    ctx.parameters_changed();
+    return {};
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_MIRROR_CORE_HPP
 
 // ---- causeway/comm/mirrors.hpp ----
 #ifndef CAUSEWAY_COMM_MIRRORS_HPP
@@ -22787,27 +22763,23 @@ class stacked {
 
   // Where blocks of the model move between peers: what rounds has there, of both.
 
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
+  [[nodiscard]] std::vector<parameter_row> block_rows() {
     auto rows = detail::joined(first_.block_rows(), second_.block_rows());
     rows.insert(rows.begin(), parameter_row{{turns_.alike()}});
     return rows;
   }
-  result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) {
     turns_.divide(ctx, before);
     CAUSEWAY_TRY(first_.divide(ctx, before));
     return second_.divide(ctx, before);
   }
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) {
-    return detail::joined(first_.memory(), second_.memory());
-  }
-  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return detail::joined(first_.memory(), second_.memory()); }
+  result<void> forget(auto& ctx) {
     CAUSEWAY_TRY(first_.forget(ctx));
     return second_.forget(ctx);
   }
-  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) {
-    return first_.exchanges_next() || second_.exchanges_next();
-  }
-  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] bool exchanges_next() { return first_.exchanges_next() || second_.exchanges_next(); }
+  [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
 
  private:
   result<void> take_turns(auto& ctx) {
@@ -24897,6 +24869,7 @@ struct block_range {
   std::int64_t last = 0;
 
   [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
+  [[nodiscard]] bool contains(std::int64_t block) const noexcept { return first <= block && block < last; }
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
 };
 
@@ -25290,7 +25263,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
 }
 
 CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
-  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  const auto has = [&](const nn::block_range& r) { return r.contains(block); };
   return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
 }
 
@@ -26517,7 +26490,7 @@ CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) co
 CAUSEWAY_DECL double present_peer::squares_of(std::int64_t block) const {
   std::size_t place = 0;
   for (const nn::block_range& r : holds) {
-    if (r.first <= block && block < r.last) {
+    if (r.contains(block)) {
       place += static_cast<std::size_t>(block - r.first);
       return place < squares.size() ? squares[place] : 0;
     }
@@ -27411,7 +27384,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> cut_of(const stage::replica& r) {
 
 /// Of a block's stage. Where micro-batches take detours, that is the same in all pipelines.
 CAUSEWAY_DECL std::size_t rank_of(const stage::replica& r, std::int64_t block) {
-  const auto has = [block](const stage::assignment& s) { return s.computes.first <= block && block < s.computes.last; };
+  const auto has = [block](const stage::assignment& s) { return s.computes.contains(block); };
   return static_cast<std::size_t>(std::find_if(r.assignments.begin(), r.assignments.end(), has) - r.assignments.begin());
 }
 
@@ -28398,6 +28371,318 @@ CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
 #endif
 
+// ---- causeway/parallel/pipeline/pipeline_exchange.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
+
+// The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
+// gradient's norm, and the table that first and last stage share.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Names and bounds one of these conversations.
+struct pipeline_exchange {
+  net::message_id id;  ///< of consecutive channels, one for each kind
+  collective::collective_options options;
+
+  CAUSEWAY_DECL [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
+};
+
+namespace detail {
+
+enum exchange_kind : std::uint32_t {
+  parts_kind,
+  loss_kind,
+  norm_kind,
+  table_kind = 5,
+  base_kind = 7,
+  round_kind = 9,
+  losses_kind = 10
+};  // a gather takes two
+
+}  // namespace detail
+
+/// What a peer must share with the others of its pipeline.
+struct part_agreement {
+  std::uint64_t hash = 0;  ///< of model, schedule and codec
+  std::int64_t layers = 0;
+  std::uint32_t chunks = 1;
+  std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
+  plan::stage_path path = plan::stage_path::round;
+};
+
+/// Checks that all ranks agree and that their parts, stage after stage, make the whole model (twice, where there are two
+/// ways). `exchange` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.
+CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                          std::span<const nn::block_range> chunks, const pipeline_exchange& exchange);
+
+/// The loss, which rank `from` knows, on all ranks; without `from` the sum of what ranks know. 8 bytes to each.
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
+                                              const pipeline_exchange& exchange);
+
+/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares,
+                                             const pipeline_exchange& exchange);
+
+/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
+/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
+CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                                    std::vector<float>& other, const pipeline_exchange& exchange);
+
+/// On every rank, where each has the same stages as its mirror: gradients ← theirs + its own, the same bits on both.
+/// `other` is memory for what the mirror sends. Bytes: the gradients, each way.
+CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
+                                      std::vector<float>& other, const pipeline_exchange& exchange);
+
+/// There: parameters that are not those of the mirror become those of the rank in the first half; whether they have
+/// changed. 8 bytes each way, and the parameters once where they differ.
+CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
+                                        const pipeline_exchange& exchange);
+
+/// Of the first and the last rank, whether `mine` is true at either; false on the others. A byte each way.
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_exchange& exchange);
+
+/// The last rank's table becomes that of the first. Bytes: the table, once.
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table,
+                                        const pipeline_exchange& exchange);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
+
+// ---- causeway/parallel/pipeline/impl/pipeline_exchange.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
+#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
+
+// Bodies of parallel/pipeline/pipeline_exchange.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
+
+/// The rank as far from the other end as this one is from its own.
+CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view) { return view.size() - 1 - view.self(); }
+
+/// One message each way between a rank and its mirror.
+CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
+                                         std::span<std::byte> theirs, const net::message_id& id,
+                                         const pipeline_exchange& exchange) {
+  const net::peer_index other = mirror_of(view);
+  const auto inward = view.receive(other, id, theirs);
+  const auto outward = view.send(other, id, mine);
+  const auto sent = view.wait(outward, exchange.options.deadline);
+  const auto got = view.wait(inward, exchange.options.deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != theirs.size()) {
+    return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters or gradients of another size");
+  }
+  return {};
+}
+
+/// What the rank in the second half of the pipeline has becomes what its mirror has.
+CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
+                                         const pipeline_exchange& exchange) {
+  const net::peer_index other = mirror_of(view);
+  const auto id = exchange.on(table_kind + 1);
+  const auto op = view.self() < other ? view.send(other, id, std::as_bytes(values))
+                                      : view.receive(other, id, std::as_writable_bytes(values));
+  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, exchange.options.deadline));
+  if (moved == values.size_bytes()) return {};
+  return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters of another size");
+}
+
+CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
+  return view.self() == 0 || view.self() + 1 == view.size();
+}
+
+/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
+CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
+                                            const pipeline_exchange& exchange) {
+  std::vector<double> all(view.size(), mine);
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, exchange.on(kind), std::as_bytes(std::span{&mine, 1}),
+                                        std::as_writable_bytes(std::span{all}), exchange.options));
+  }
+  double sum = 0;
+  for (const double value : all) sum += value;
+  return sum;
+}
+
+/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
+CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
+                                       const part_agreement& mine) {
+  std::int64_t next = 0;
+  for (std::uint32_t v = 0; v < plan::virtual_stages(shape); ++v) {
+    const plan::stage_place place = plan::place_of(shape, v, way);
+    const auto rank = "rank " + std::to_string(place.rank);
+    const std::int64_t* at = all.data() + place.rank * (2 + 2 * std::size_t{shape.chunks});
+    if (std::memcmp(at, &mine.hash, sizeof mine.hash) != 0) {
+      return fail(errc::wrong_model, rank,
+                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
+    }
+    if (at[1] != static_cast<std::int64_t>(mine.step)) {
+      return fail(errc::diverged, rank,
+                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(mine.step) +
+                      "; start all stages from checkpoints of the same step");
+    }
+    const nn::block_range held{at[2 + 2 * place.chunk], at[3 + 2 * place.chunk]};
+    if (held.first != next) {
+      return fail(errc::wrong_model, rank,
+                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
+                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
+    }
+    next = held.last;
+  }
+  if (next == mine.layers) return {};
+  return fail(errc::wrong_model, "pipeline",
+              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {
+  net::message_id named = id;
+  named.channel += kind;
+  return named;
+}
+
+CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                          std::span<const nn::block_range> chunks, const pipeline_exchange& exchange) {
+  if (chunks.size() != mine.chunks) {
+    return fail(errc::invalid_argument, "pipeline",
+                "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
+                    std::to_string(mine.chunks) + "; build it with parallel::part_of");
+  }
+  const std::size_t row = 2 + 2 * chunks.size();
+  std::vector<std::int64_t> all(row * view.size());
+  const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
+  std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
+  own[1] = static_cast<std::int64_t>(mine.step);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    own[2 + 2 * c] = chunks[c].first;
+    own[3 + 2 * c] = chunks[c].last;
+  }
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, exchange.on(detail::parts_kind), std::as_bytes(own),
+                                        std::as_writable_bytes(std::span{all}), exchange.options));
+  }
+  // a micro-batch of each way; there is one way unless the path says otherwise
+  const plan::schedule shape{view.size(), mine.chunks, 2, true, {}, mine.path};
+  for (std::uint32_t way = 0; way < (mine.path == plan::stage_path::two_ways ? 2U : 1U); ++way) {
+    CAUSEWAY_TRY(detail::check_parts(shape, way, all, mine));
+  }
+  return {};
+}
+
+CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
+                                              const pipeline_exchange& exchange) {
+  if (!from) return detail::sum_over_ranks(view, loss, detail::losses_kind, exchange);
+  CAUSEWAY_TRY(collective::broadcast(view, exchange.on(detail::loss_kind), *from, std::span{&loss, 1}, exchange.options));
+  return loss;
+}
+
+CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares,
+                                             const pipeline_exchange& exchange) {
+  CAUSEWAY_ASSIGN(const double sum, detail::sum_over_ranks(view, squares, detail::norm_kind, exchange));
+  return static_cast<float>(std::sqrt(sum));
+}
+
+CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                                    std::vector<float>& other, const pipeline_exchange& exchange) {
+  return detail::is_an_end(view) ? add_copies(view, pool, table, other, exchange) : result<void>{};
+}
+
+CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
+                                      std::vector<float>& other, const pipeline_exchange& exchange) {
+  other.resize(gradients.size());
+  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(gradients), std::as_writable_bytes(std::span{other}),
+                                     exchange.on(detail::table_kind), exchange));
+  kernels::add(pool, gradients.data(), gradients.data(), other.data(), static_cast<std::int64_t>(gradients.size()));
+  return {};
+}
+
+CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
+                                        const pipeline_exchange& exchange) {
+  hasher h;
+  h.add(std::as_bytes(parameters));
+  const std::uint64_t mine = h.finish();
+  std::uint64_t theirs = 0;
+  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(std::span{&mine, 1}),
+                                     std::as_writable_bytes(std::span{&theirs, 1}), exchange.on(detail::round_kind),
+                                     exchange));
+  if (mine == theirs) return false;
+  CAUSEWAY_TRY(detail::copy_mirrored(view, parameters, exchange));
+  return view.self() > detail::mirror_of(view);
+}
+
+CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_exchange& exchange) {
+  if (!detail::is_an_end(view)) return false;
+  const std::byte own{mine ? std::uint8_t{1} : std::uint8_t{0}};
+  std::byte other{};
+  CAUSEWAY_TRY(detail::swap_mirrored(view, {&own, 1}, {&other, 1}, exchange.on(detail::round_kind), exchange));
+  return mine || other != std::byte{};
+}
+
+CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table,
+                                        const pipeline_exchange& exchange) {
+  return detail::is_an_end(view) ? detail::copy_mirrored(view, table, exchange) : result<void>{};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
+#endif
+
+// ---- causeway/parallel/micro_batches.hpp ----
+#ifndef CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+#define CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+
+// How a batch may be cut into micro-batches, and what is said where it cannot.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// A step has fewer micro-batches than 2 to the power of this: message ids hold both numbers.
+inline constexpr std::uint32_t most_micro_batch_bits = 20;
+
+/// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_micro_batches(std::string_view policy, std::int64_t count);
+
+/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
+CAUSEWAY_DECL [[nodiscard]] result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+
+// ---- causeway/parallel/impl/micro_batches.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+
+// Bodies of parallel/micro_batches.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
+  if (count >= 1 && count < std::int64_t{1} << most_micro_batch_bits) return {};
+  return fail(errc::invalid_argument, std::string{policy},
+              std::to_string(count) + " micro-batches; choose at least 1, below a million");
+}
+
+CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
+  if (pieces >= 1 && b.sequences >= 1 && b.sequences % pieces == 0) return {};
+  return fail(errc::invalid_argument, std::string{policy},
+              "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
+                  " equal micro-batches; choose a divisor");
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
+#endif
+
 // ---- causeway/tensor/scratch.hpp ----
 #ifndef CAUSEWAY_TENSOR_SCRATCH_HPP
 #define CAUSEWAY_TENSOR_SCRATCH_HPP
@@ -29008,270 +29293,6 @@ CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_bat
 #endif  // CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
 #endif
 
-// ---- causeway/parallel/pipeline/pipeline_exchange.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
-
-// The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
-// gradient's norm, and the table that first and last stage share.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Names and bounds one of these conversations.
-struct pipeline_exchange {
-  net::message_id id;  ///< of consecutive channels, one for each kind
-  collective::collective_options options;
-
-  CAUSEWAY_DECL [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept;
-};
-
-namespace detail {
-
-enum exchange_kind : std::uint32_t {
-  parts_kind,
-  loss_kind,
-  norm_kind,
-  table_kind = 5,
-  base_kind = 7,
-  round_kind = 9,
-  losses_kind = 10
-};  // a gather takes two
-
-}  // namespace detail
-
-/// What a peer must share with the others of its pipeline.
-struct part_agreement {
-  std::uint64_t hash = 0;  ///< of model, schedule and codec
-  std::int64_t layers = 0;
-  std::uint32_t chunks = 1;
-  std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
-  plan::stage_path path = plan::stage_path::round;
-};
-
-/// Checks that all ranks agree and that their parts, stage after stage, make the whole model (twice, where there are two
-/// ways). `exchange` must not depend on the step. 16 bytes a chunk and 16 more from and to everybody.
-CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                          std::span<const nn::block_range> chunks, const pipeline_exchange& exchange);
-
-/// The loss, which rank `from` knows, on all ranks; without `from` the sum of what ranks know. 8 bytes to each.
-CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
-                                              const pipeline_exchange& exchange);
-
-/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
-CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares,
-                                             const pipeline_exchange& exchange);
-
-/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
-/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
-CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                                    std::vector<float>& other, const pipeline_exchange& exchange);
-
-/// On every rank, where each has the same stages as its mirror: gradients ← theirs + its own, the same bits on both.
-/// `other` is memory for what the mirror sends. Bytes: the gradients, each way.
-CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
-                                      std::vector<float>& other, const pipeline_exchange& exchange);
-
-/// There: parameters that are not those of the mirror become those of the rank in the first half; whether they have
-/// changed. 8 bytes each way, and the parameters once where they differ.
-CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
-                                        const pipeline_exchange& exchange);
-
-/// Of the first and the last rank, whether `mine` is true at either; false on the others. A byte each way.
-CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_exchange& exchange);
-
-/// The last rank's table becomes that of the first. Bytes: the table, once.
-CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table,
-                                        const pipeline_exchange& exchange);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_PIPELINE_EXCHANGE_HPP
-
-// ---- causeway/parallel/pipeline/impl/pipeline_exchange.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
-#define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
-
-// Bodies of parallel/pipeline/pipeline_exchange.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
-
-/// The rank as far from the other end as this one is from its own.
-CAUSEWAY_DECL net::peer_index mirror_of(const collective::group_view& view) { return view.size() - 1 - view.self(); }
-
-/// One message each way between a rank and its mirror.
-CAUSEWAY_DECL result<void> swap_mirrored(collective::group_view& view, std::span<const std::byte> mine,
-                                         std::span<std::byte> theirs, const net::message_id& id,
-                                         const pipeline_exchange& exchange) {
-  const net::peer_index other = mirror_of(view);
-  const auto inward = view.receive(other, id, theirs);
-  const auto outward = view.send(other, id, mine);
-  const auto sent = view.wait(outward, exchange.options.deadline);
-  const auto got = view.wait(inward, exchange.options.deadline);
-  if (!sent) return sent.error();
-  if (!got) return got.error();
-  if (*got != theirs.size()) {
-    return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters or gradients of another size");
-  }
-  return {};
-}
-
-/// What the rank in the second half of the pipeline has becomes what its mirror has.
-CAUSEWAY_DECL result<void> copy_mirrored(collective::group_view& view, std::span<float> values,
-                                         const pipeline_exchange& exchange) {
-  const net::peer_index other = mirror_of(view);
-  const auto id = exchange.on(table_kind + 1);
-  const auto op = view.self() < other ? view.send(other, id, std::as_bytes(values))
-                                      : view.receive(other, id, std::as_writable_bytes(values));
-  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, exchange.options.deadline));
-  if (moved == values.size_bytes()) return {};
-  return fail(errc::protocol, "rank " + std::to_string(other), "it sent parameters of another size");
-}
-
-CAUSEWAY_DECL bool is_an_end(const collective::group_view& view) {
-  return view.self() == 0 || view.self() + 1 == view.size();
-}
-
-/// The sum of all ranks' values, added up in the order of ranks on all of them. Takes two consecutive kinds.
-CAUSEWAY_DECL result<double> sum_over_ranks(collective::group_view& view, double mine, std::uint32_t kind,
-                                            const pipeline_exchange& exchange) {
-  std::vector<double> all(view.size(), mine);
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, exchange.on(kind), std::as_bytes(std::span{&mine, 1}),
-                                        std::as_writable_bytes(std::span{all}), exchange.options));
-  }
-  double sum = 0;
-  for (const double value : all) sum += value;
-  return sum;
-}
-
-/// Of the gathered rows, those of the stages that a micro-batch `way` of `shape` goes through.
-CAUSEWAY_DECL result<void> check_parts(const plan::schedule& shape, std::uint32_t way, std::span<const std::int64_t> all,
-                                       const part_agreement& mine) {
-  std::int64_t next = 0;
-  for (std::uint32_t v = 0; v < plan::virtual_stages(shape); ++v) {
-    const plan::stage_place place = plan::place_of(shape, v, way);
-    const auto rank = "rank " + std::to_string(place.rank);
-    const std::int64_t* at = all.data() + place.rank * (2 + 2 * std::size_t{shape.chunks});
-    if (std::memcmp(at, &mine.hash, sizeof mine.hash) != 0) {
-      return fail(errc::wrong_model, rank,
-                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
-    }
-    if (at[1] != static_cast<std::int64_t>(mine.step)) {
-      return fail(errc::diverged, rank,
-                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(mine.step) +
-                      "; start all stages from checkpoints of the same step");
-    }
-    const nn::block_range held{at[2 + 2 * place.chunk], at[3 + 2 * place.chunk]};
-    if (held.first != next) {
-      return fail(errc::wrong_model, rank,
-                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
-                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
-    }
-    next = held.last;
-  }
-  if (next == mine.layers) return {};
-  return fail(errc::wrong_model, "pipeline",
-              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::parallel::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL net::message_id pipeline_exchange::on(std::uint32_t kind) const noexcept {
-  net::message_id named = id;
-  named.channel += kind;
-  return named;
-}
-
-CAUSEWAY_DECL result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                          std::span<const nn::block_range> chunks, const pipeline_exchange& exchange) {
-  if (chunks.size() != mine.chunks) {
-    return fail(errc::invalid_argument, "pipeline",
-                "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
-                    std::to_string(mine.chunks) + "; build it with parallel::part_of");
-  }
-  const std::size_t row = 2 + 2 * chunks.size();
-  std::vector<std::int64_t> all(row * view.size());
-  const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
-  std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
-  own[1] = static_cast<std::int64_t>(mine.step);
-  for (std::size_t c = 0; c < chunks.size(); ++c) {
-    own[2 + 2 * c] = chunks[c].first;
-    own[3 + 2 * c] = chunks[c].last;
-  }
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, exchange.on(detail::parts_kind), std::as_bytes(own),
-                                        std::as_writable_bytes(std::span{all}), exchange.options));
-  }
-  // a micro-batch of each way; there is one way unless the path says otherwise
-  const plan::schedule shape{view.size(), mine.chunks, 2, true, {}, mine.path};
-  for (std::uint32_t way = 0; way < (mine.path == plan::stage_path::two_ways ? 2U : 1U); ++way) {
-    CAUSEWAY_TRY(detail::check_parts(shape, way, all, mine));
-  }
-  return {};
-}
-
-CAUSEWAY_DECL result<double> loss_of_pipeline(collective::group_view& view, double loss, std::optional<std::uint32_t> from,
-                                              const pipeline_exchange& exchange) {
-  if (!from) return detail::sum_over_ranks(view, loss, detail::losses_kind, exchange);
-  CAUSEWAY_TRY(collective::broadcast(view, exchange.on(detail::loss_kind), *from, std::span{&loss, 1}, exchange.options));
-  return loss;
-}
-
-CAUSEWAY_DECL result<float> norm_of_pipeline(collective::group_view& view, double squares,
-                                             const pipeline_exchange& exchange) {
-  CAUSEWAY_ASSIGN(const double sum, detail::sum_over_ranks(view, squares, detail::norm_kind, exchange));
-  return static_cast<float>(std::sqrt(sum));
-}
-
-CAUSEWAY_DECL result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                                    std::vector<float>& other, const pipeline_exchange& exchange) {
-  return detail::is_an_end(view) ? add_copies(view, pool, table, other, exchange) : result<void>{};
-}
-
-CAUSEWAY_DECL result<void> add_copies(collective::group_view& view, thread_pool& pool, std::span<float> gradients,
-                                      std::vector<float>& other, const pipeline_exchange& exchange) {
-  other.resize(gradients.size());
-  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(gradients), std::as_writable_bytes(std::span{other}),
-                                     exchange.on(detail::table_kind), exchange));
-  kernels::add(pool, gradients.data(), gradients.data(), other.data(), static_cast<std::int64_t>(gradients.size()));
-  return {};
-}
-
-CAUSEWAY_DECL result<bool> align_copies(collective::group_view& view, std::span<float> parameters,
-                                        const pipeline_exchange& exchange) {
-  hasher h;
-  h.add(std::as_bytes(parameters));
-  const std::uint64_t mine = h.finish();
-  std::uint64_t theirs = 0;
-  CAUSEWAY_TRY(detail::swap_mirrored(view, std::as_bytes(std::span{&mine, 1}),
-                                     std::as_writable_bytes(std::span{&theirs, 1}), exchange.on(detail::round_kind),
-                                     exchange));
-  if (mine == theirs) return false;
-  CAUSEWAY_TRY(detail::copy_mirrored(view, parameters, exchange));
-  return view.self() > detail::mirror_of(view);
-}
-
-CAUSEWAY_DECL result<bool> at_either_end(collective::group_view& view, bool mine, const pipeline_exchange& exchange) {
-  if (!detail::is_an_end(view)) return false;
-  const std::byte own{mine ? std::uint8_t{1} : std::uint8_t{0}};
-  std::byte other{};
-  CAUSEWAY_TRY(detail::swap_mirrored(view, {&own, 1}, {&other, 1}, exchange.on(detail::round_kind), exchange));
-  return mine || other != std::byte{};
-}
-
-CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<float> table,
-                                        const pipeline_exchange& exchange) {
-  return detail::is_an_end(view) ? detail::copy_mirrored(view, table, exchange) : result<void>{};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
-#endif
-
 // ---- causeway/stage/activation.hpp ----
 #ifndef CAUSEWAY_STAGE_ACTIVATION_HPP
 #define CAUSEWAY_STAGE_ACTIVATION_HPP
@@ -29592,54 +29613,6 @@ CAUSEWAY_DECL result<void> embedding_base::check_moved(thread_pool& pool, std::s
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
-#endif
-
-// ---- causeway/parallel/micro_batches.hpp ----
-#ifndef CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
-#define CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
-
-// How a batch may be cut into micro-batches, and what is said where it cannot.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// A step has fewer micro-batches than 2 to the power of this: message ids hold both numbers.
-inline constexpr std::uint32_t most_micro_batch_bits = 20;
-
-/// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
-CAUSEWAY_DECL [[nodiscard]] result<void> check_micro_batches(std::string_view policy, std::int64_t count);
-
-/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
-CAUSEWAY_DECL [[nodiscard]] result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces);
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
-
-// ---- causeway/parallel/impl/micro_batches.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
-#define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
-
-// Bodies of parallel/micro_batches.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
-  if (count >= 1 && count < std::int64_t{1} << most_micro_batch_bits) return {};
-  return fail(errc::invalid_argument, std::string{policy},
-              std::to_string(count) + " micro-batches; choose at least 1, below a million");
-}
-
-CAUSEWAY_DECL result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
-  if (pieces >= 1 && b.sequences >= 1 && b.sequences % pieces == 0) return {};
-  return fail(errc::invalid_argument, std::string{policy},
-              "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
-                  " equal micro-batches; choose a divisor");
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
 #endif
 
 // ---- causeway/parallel/pipeline/pipeline_mailbox.hpp ----
@@ -30160,41 +30133,6 @@ class recording_scope {
 
 #endif  // CAUSEWAY_AUTOGRAD_TAPE_HPP
 
-// ---- causeway/autograd/checkpoint.hpp ----
-#ifndef CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
-#define CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
-
-// Recomputation (Chen et al. 2016): a part of a model keeps only its input and is computed again when its gradient is
-// wanted. Costs one more forward of that part; a row of L equal blocks keeps L inputs and one block's activations.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace autograd {
-
-/// Runs `block(tape, x) -> variable` without keeping anything but x, and again in the backward pass, this time recording.
-/// The block must compute the same both times: its randomness a function of numbers it captured, its parameters unchanged.
-template <class Backend, class Block>
-[[nodiscard]] variable checkpoint(tape<Backend>& t, const variable& x, Block block) {
-  if (!t.recording()) return block(t, x);
-  variable y;
-  {
-    const recording_scope off{t, false};
-    y = block(t, x);
-  }
-  return t.result(std::move(y.value), [x, block](tape<Backend>& on, tensor dy) {
-    const auto begin = on.position();
-    const recording_scope scope{on, true};
-    const variable input = on.leaf(x.value);
-    const gradient_slot output = block(on, input).slot;
-    on.contribute(output, std::move(dy));
-    on.backward_to(begin);
-    on.contribute(x.slot, on.take(input.slot));
-    on.release_to(begin);
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::autograd
-
-#endif  // CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
-
 // ---- causeway/kernels/gemm.hpp ----
 #ifndef CAUSEWAY_KERNELS_GEMM_HPP
 #define CAUSEWAY_KERNELS_GEMM_HPP
@@ -30446,6 +30384,88 @@ template <class Backend>
 }}}  // namespace causeway::CAUSEWAY_ABI::autograd
 
 #endif  // CAUSEWAY_AUTOGRAD_LINEAR_HPP
+
+// ---- causeway/autograd/low_rank.hpp ----
+#ifndef CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
+#define CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
+
+// A product of two small matrices beside a linear map that stays as it is (LoRA: Hu et al., 2021, equation 3:
+// h = W₀·x + B·A·x).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace autograd {
+
+namespace detail {
+
+/// What a low-rank map keeps for its backward.
+struct low_rank_record {
+  linear_record in;  ///< h = x·Aᵀ
+  tensor h;          ///< [rows, rank]
+  parameter up;      ///< B, [outputs, rank]
+  gradient_slot y_slot = no_gradient;
+  std::int64_t column = 0;  ///< of y, where its outputs begin
+};
+
+/// y[:, column…] += h·Bᵀ.
+template <class Act, class Out, class Backend>
+void add_low_rank_product(tape<Backend>& t, const low_rank_record& r, tensor& y) {
+  auto args = linear_product<Act, Out>({r.h, no_gradient, no_gradient, r.up, {}}, y);
+  args.c += r.column, args.ldc = y.columns();
+  args.accumulate = true;
+  t.ops().multiply(args);
+}
+
+/// dB += dyᵀ·h, of the columns of dy that are the map's.
+template <class Act, class Backend>
+void low_rank_up_gradient(tape<Backend>& t, const low_rank_record& r, const tensor& dy) {
+  kernels::gemm_args<Act, float> args;
+  args.transpose_a = true;
+  args.accumulate = true;
+  args.m = r.up.rows, args.n = r.up.columns, args.k = dy.rows();
+  args.a = dy.template data<Act>() + r.column, args.lda = dy.columns();
+  args.b = r.h.template data<Act>(), args.ldb = args.n;
+  args.c = r.up.gradient, args.ldc = args.n;
+  t.ops().multiply(args);
+}
+
+/// dB, then dh = dy·B, dA += dhᵀ·x and dx += dh·A.
+template <class Act, class Backend>
+void low_rank_backward(tape<Backend>& t, low_rank_record& r, const tensor& dy) {
+  const tensor operand = as_operand(t, dy, dtype_of<Act>);
+  tensor dh = t.make(dtype_of<Act>, r.h.shape());
+  auto args = input_gradient_product<Act>(r.up, operand, dh);
+  args.a += r.column, args.lda = operand.columns();
+  t.ops().multiply(args);
+  if (r.up.gradient != nullptr) low_rank_up_gradient<Act>(t, r, operand);
+  linear_backward<Act>(t, r.in, std::move(dh));
+}
+
+}  // namespace detail
+
+/// y + (x·Aᵀ)·Bᵀ in the columns of y from `column` on. x is [rows, inputs], A `down` [rank, inputs], B `up`
+/// [outputs, rank]; a factor such as LoRA's α/rank is part of B. Works in place: move y in. With B of zeros y has the same
+/// numbers. Keeps x and [rows, rank]; costs rank · (inputs + outputs) products a row, twice that backward.
+template <class Backend>
+[[nodiscard]] variable add_low_rank(tape<Backend>& t, variable y, const variable& x, const parameter& down,
+                                    const parameter& up, std::int64_t column = 0) {
+  CAUSEWAY_EXPECT(x.value.columns() == down.columns && down.rows == up.columns && x.value.rows() == y.value.rows());
+  CAUSEWAY_EXPECT(column >= 0 && column + up.rows <= y.value.columns());
+  detail::low_rank_record r{{x.value, x.slot, no_gradient, down, {}}, {}, up, y.slot, column};
+  r.h = t.make(x.value.type(), {x.value.rows(), down.rows});
+  tensor out = t.exclusive(std::move(y.value));
+  detail::with_activation_type(x.value.type(), [&]<class Act>() {
+    t.ops().multiply(detail::linear_product<Act, Act>(r.in, r.h));
+    if (out.type() == dtype::f32) return detail::add_low_rank_product<Act, float>(t, r, out);
+    detail::add_low_rank_product<Act, Act>(t, r, out);
+  });
+  return t.result(std::move(out), [r = std::move(r)](tape<Backend>& on, tensor dy) mutable {
+    detail::with_activation_type(r.in.x.type(), [&]<class Act>() { detail::low_rank_backward<Act>(on, r, dy); });
+    on.contribute(r.y_slot, std::move(dy));
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::autograd
+
+#endif  // CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
 
 // ---- causeway/kernels/attention_shape.hpp ----
 #ifndef CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
@@ -30840,4451 +30860,6 @@ template <class Backend>
 
 #endif  // CAUSEWAY_AUTOGRAD_OPS_HPP
 
-// ---- causeway/kernels/column_sum.hpp ----
-#ifndef CAUSEWAY_KERNELS_COLUMN_SUM_HPP
-#define CAUSEWAY_KERNELS_COLUMN_SUM_HPP
-
-// Sums over the rows of a matrix, for the gradients of biases and gains: rows are cut into blocks that depend on their
-// number alone, each block has a partial sum, and these are added in order. So results do not depend on the number of
-// threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// Enough blocks for 64 threads, but so few that the partial sums are small beside the rows.
-constexpr std::int64_t row_blocks(std::int64_t rows) noexcept { return std::clamp<std::int64_t>(rows / 32, 1, 64); }
-
-struct column_sum_kernel {
-  static constexpr bool exact = true;
-  /// sums[0, columns) += the sum over rows, of a piece of a matrix whose rows are `stride` apart.
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(const T* x, float* sums, std::int64_t rows, std::int64_t columns,
-                                         std::int64_t stride) {
-    for (std::int64_t row = 0; row < rows; ++row, x += stride) {
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 sum, a;
-        load(sum, sums + i, part);
-        load(a, x + i, part);
-        store(sums + i, sum + a, part);
-      });
-    }
-  }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
-CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
-
-#endif  // CAUSEWAY_KERNELS_COLUMN_SUM_HPP
-
-// ---- causeway/kernels/activation.hpp ----
-#ifndef CAUSEWAY_KERNELS_ACTIVATION_HPP
-#define CAUSEWAY_KERNELS_ACTIVATION_HPP
-
-// GELU in its tanh form (Hendrycks and Gimpel 2016), SwiGLU (Shazeer 2020), and the gradient of a bias. Backward passes
-// compute the inner function again from the saved input, which is cheaper than reading it back from memory.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-// 0.5·x·(1 + tanh(u)) is x·sigmoid(2u), which keeps its relative accuracy where tanh(u) nears -1.
-inline constexpr float gelu_double_scale = 1.5957691216057308F;  // 2·sqrt(2/pi)
-inline constexpr float gelu_cube_factor = 0.044715F;
-
-template <class Floats>
-CAUSEWAY_ALWAYS_INLINE void gelu_gate(Floats& gate, const Floats& x) {
-  gate = x * (-gelu_double_scale * gelu_cube_factor * (x * x) - gelu_double_scale);
-  sigmoid_of_minus(gate);
-}
-
-struct gelu_forward_kernel {
-  static constexpr bool exact = false;
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(const T* x, T* y, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v, gate;
-      load(v, x + i, part);
-      gelu_gate(gate, v);
-      store(y + i, v * gate, part);
-    });
-  }
-};
-
-struct gelu_backward_kernel {
-  static constexpr bool exact = false;
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(const T* x, const T* dy, T* dx, std::int64_t count) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v, gate, d;
-      load(v, x + i, part);
-      load(d, dy + i, part);
-      gelu_gate(gate, v);
-      const f32x16 slope = 3.0F * gelu_double_scale * gelu_cube_factor * (v * v) + gelu_double_scale;
-      store(dx + i, d * (gate + v * slope * (gate * (1.0F - gate))), part);
-    });
-  }
-};
-
-struct swiglu_forward_kernel {
-  static constexpr bool exact = false;
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(const T* gate_up, T* y, std::int64_t rows, std::int64_t hidden) {
-    for (std::int64_t row = 0; row < rows; ++row, gate_up += 2 * hidden, y += hidden) {
-      for_lanes(hidden, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 gate, up;
-        load(gate, gate_up + i, part);
-        load(up, gate_up + hidden + i, part);
-        f32x16 s = -gate;
-        sigmoid_of_minus(s);
-        store(y + i, gate * s * up, part);
-      });
-    }
-  }
-};
-
-struct swiglu_backward_kernel {
-  static constexpr bool exact = false;
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows,
-                                         std::int64_t hidden) {
-    for (std::int64_t row = 0; row < rows; ++row, gate_up += 2 * hidden, dgate_up += 2 * hidden, dy += hidden) {
-      for_lanes(hidden, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 gate, up, d;
-        load(gate, gate_up + i, part);
-        load(up, gate_up + hidden + i, part);
-        load(d, dy + i, part);
-        f32x16 s = -gate;
-        sigmoid_of_minus(s);
-        store(dgate_up + i, d * up * (s + gate * (s * (1.0F - s))), part);
-        store(dgate_up + hidden + i, d * (gate * s), part);
-      });
-    }
-  }
-};
-
-}  // namespace detail
-
-/// y = gelu(x), the tanh form. Moves 8 bytes an element (f32), 4 (bf16). y may be x.
-template <Activation T>
-void gelu_forward(thread_pool& pool, const T* x, T* y, std::int64_t count, simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::gelu_forward_kernel>(level, x + part.begin, y + part.begin, part.size());
-  });
-}
-
-/// dx = dy · gelu'(x). Moves 12 bytes an element (f32), 6 (bf16). dx may be dy.
-template <Activation T>
-void gelu_backward(thread_pool& pool, const T* x, const T* dy, T* dx, std::int64_t count,
-                   simd_level level = detect_simd_level()) {
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::gelu_backward_kernel>(level, x + part.begin, dy + part.begin, dx + part.begin, part.size());
-  });
-}
-
-/// y = silu(gate) · up, with gate_up [rows, 2·hidden] = [gate | up] and y [rows, hidden]. Moves 12 bytes an element of y
-/// (f32), 6 (bf16).
-template <Activation T>
-void swiglu_forward(thread_pool& pool, const T* gate_up, T* y, std::int64_t rows, std::int64_t hidden,
-                    simd_level level = detect_simd_level()) {
-  detail::for_rows(pool, rows, hidden, [&](index_range part) {
-    detail::dispatch<detail::swiglu_forward_kernel>(level, gate_up + part.begin * 2 * hidden, y + part.begin * hidden,
-                                                    part.size(), hidden);
-  });
-}
-
-/// The gradient of swiglu_forward; dgate_up may be gate_up. Moves 20 bytes an element of dy (f32), 10 (bf16).
-template <Activation T>
-void swiglu_backward(thread_pool& pool, const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows, std::int64_t hidden,
-                     simd_level level = detect_simd_level()) {
-  detail::for_rows(pool, rows, hidden, [&](index_range part) {
-    detail::dispatch<detail::swiglu_backward_kernel>(level, gate_up + part.begin * 2 * hidden, dy + part.begin * hidden,
-                                                     dgate_up + part.begin * 2 * hidden, part.size(), hidden);
-  });
-}
-
-/// dbias[columns] += the column sums of dy [rows, columns]. Reads 4 bytes an element (f32), 2 (bf16). Goes through one
-/// partial sum per block of rows, so the result does not depend on the number of threads.
-template <Activation T>
-void bias_gradient(thread_pool& pool, scratch& memory, const T* dy, float* dbias, std::int64_t rows, std::int64_t columns,
-                   simd_level level = detect_simd_level()) {
-  const std::int64_t blocks = detail::row_blocks(rows);
-  const std::int64_t stride = (columns + 15) / 16 * 16;  // blocks write different cache lines
-  auto frame = memory.open();
-  auto* partials = frame.template take<float>(static_cast<std::size_t>(blocks * stride));
-  detail::for_rows(pool, blocks, (rows + blocks - 1) / blocks * columns, [&](index_range part) {
-    for (std::int64_t block = part.begin; block < part.end; ++block) {
-      const index_range r = share_of(rows, static_cast<unsigned>(block), static_cast<unsigned>(blocks));
-      std::fill_n(partials + block * stride, stride, 0.0F);
-      detail::dispatch<detail::column_sum_kernel>(level, dy + r.begin * columns, partials + block * stride, r.size(),
-                                                  columns, columns);
-    }
-  });
-  detail::dispatch<detail::column_sum_kernel>(level, static_cast<const float*>(partials), dbias, blocks, columns, stride);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t), gelu_forward_kernel)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t), gelu_backward_kernel)
-CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, std::int64_t), swiglu_forward_kernel)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t), swiglu_backward_kernel)
-CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t), gelu_forward_kernel)
-CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t), gelu_backward_kernel)
-CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_forward_kernel)
-CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_backward_kernel)
-
-#endif  // CAUSEWAY_KERNELS_ACTIVATION_HPP
-
-// ---- causeway/kernels/bf16_level.hpp ----
-#ifndef CAUSEWAY_KERNELS_BF16_LEVEL_HPP
-#define CAUSEWAY_KERNELS_BF16_LEVEL_HPP
-
-// Which instructions multiply bf16 soonest. A processor that has dot products of bf16 pairs need not be quick at them: Zen
-// 4 and 5 do twice the multiply-adds of f32, Sapphire Rapids half of them, so that bf16 values are better widened while
-// they are packed and multiplied as f32 there. Its tiles (AMX), which not every virtual machine shows, are quicker than
-// both by far. All sum in f32; memory stays bf16.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// Seconds that the same multiply-adds take; infinite where this machine cannot.
-struct bf16_timing {
-  double widened;  ///< FMAs of values widened to f32
-  double pairs;    ///< dot products of pairs of bf16
-  double tiles;    ///< products of tiles of bf16
-};
-
-/// The quickest of alternating runs of our tile kernels, one thread, panels in the nearest cache: about half a
-/// millisecond. Needs a machine of level avx512_bf16.
-CAUSEWAY_DECL bf16_timing time_bf16_tiles();
-
-/// The levels for bf16 on a machine.
-struct bf16_choice {
-  simd_level products;  ///< of matrices
-  simd_level vectors;   ///< of kernels that do not use AMX
-};
-
-/// Pairs are taken unless FMAs are clearly quicker, and AMX unless one of them is: they round differently, so a choice
-/// must not change from run to run. (They differ by a factor of two wherever we have measured.) Pairs also take half the
-/// memory of packed panels.
-constexpr bf16_choice choose_bf16_levels(const bf16_timing& time) noexcept {
-  const bool pairs = time.pairs < 1.2 * time.widened;
-  const simd_level vectors = pairs ? simd_level::avx512_bf16 : simd_level::avx512;
-  return {time.tiles < 1.2 * (pairs ? time.pairs : time.widened) ? simd_level::amx_bf16 : vectors, vectors};
-}
-
-/// The levels for bf16 on this machine: detect_simd_level(), or less where that loses. Measured once a process, when first
-/// asked. Thread-safe.
-CAUSEWAY_DECL const bf16_choice& bf16_levels();
-
-/// What products of matrices of `Act` use when nobody names a level.
-template <class Act>
-simd_level product_level() {
-  if constexpr (std::same_as<Act, bf16>) {
-    return bf16_levels().products;
-  } else {
-    return detect_simd_level();
-  }
-}
-
-/// What other kernels that multiply values of `Act` use when nobody names a level.
-template <class Act>
-simd_level vector_level() {
-  if constexpr (std::same_as<Act, bf16>) {
-    return bf16_levels().vectors;
-  } else {
-    return detect_simd_level();
-  }
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_BF16_LEVEL_HPP
-
-// ---- causeway/kernels/packed_gemm_blocking.hpp ----
-#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
-#define CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
-
-// How the packed product cuts its work: between threads, into blocks that fit the caches, into panels of packed operands.
-// Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C is the
-// same sum in the same order whatever the number of threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) noexcept { return divide_up(a, b) * b; }
-
-/// The sizes of the blocks that stay in a cache: B's is depth x columns, A's is rows x depth.
-struct block_sizes {
-  std::int64_t depth;
-  std::int64_t rows;
-  std::int64_t columns;
-};
-
-/// What most tiles have in common.
-struct tile_defaults {
-  static constexpr std::int64_t row_unit = 1;  ///< heights of panels are multiples of it, the last one's aside
-  static void open() noexcept {}               ///< before a thread's first product
-  static void close() noexcept {}              ///< after its last
-};
-
-/// `limit` or less, so that `count` falls into equal parts that are multiples of `unit`.
-constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::int64_t unit) noexcept {
-  const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(count, limit));
-  return std::max(unit, round_up(divide_up(count, blocks), unit));
-}
-
-/// Threads as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
-struct thread_grid {
-  unsigned rows = 1;
-  unsigned columns = 1;
-  [[nodiscard]] constexpr unsigned size() const noexcept { return rows * columns; }
-};
-
-/// The grid with the smallest largest part, counting what each part costs to compute and to pack.
-constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned threads) noexcept {
-  constexpr std::int64_t packing = 8;  // packing one operand element costs about as much as 8 multiply-adds
-  thread_grid best;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (unsigned rows = 1; rows <= threads; ++rows) {
-    const unsigned columns = threads / rows;
-    const std::int64_t height = divide_up(m, rows);
-    const std::int64_t width = divide_up(divide_up(n, strip), columns) * strip;
-    const std::int64_t cost = height * width + packing * (height + width);
-    if (cost < least) {
-      least = cost;
-      best = {rows, columns};
-    }
-  }
-  return best;
-}
-
-/// One operand as the packing sees it: lanes (rows of A, columns of B) by depth (k). One of the strides is 1.
-template <class In>
-struct operand {
-  const In* data;
-  std::int64_t lane_stride;
-  std::int64_t depth_stride;
-
-  [[nodiscard]] operand at(std::int64_t lane, std::int64_t depth) const noexcept {
-    return {data + lane * lane_stride + depth * depth_stride, lane_stride, depth_stride};
-  }
-};
-
-/// Brings a block of an operand towards the caches, a few lines at a time, while other things are computed. Hardware does
-/// not see such a block coming: it consists of many short pieces that are far apart.
-class fetch_ahead {
- public:
-  fetch_ahead() = default;
-  template <class In>
-  fetch_ahead(operand<In> source, std::int64_t lanes, std::int64_t depth) noexcept
-      : piece_{reinterpret_cast<const char*>(source.data)},
-        pitch_{std::max(source.lane_stride, source.depth_stride) * static_cast<std::int64_t>(sizeof(In))},
-        length_{(source.lane_stride == 1 ? lanes : depth) * static_cast<std::int64_t>(sizeof(In))},
-        pieces_{source.lane_stride == 1 ? depth : lanes} {}
-
-  /// Left to fetch.
-  [[nodiscard]] std::int64_t lines() const noexcept { return pieces_ * divide_up(length_, line) - at_ / line; }
-
-  void fetch(std::int64_t count) noexcept {
-    for (; count > 0 && pieces_ > 0; --count) {
-      __builtin_prefetch(piece_ + at_, 0, 2);
-      at_ += line;
-      if (at_ < length_) continue;
-      at_ = 0;
-      piece_ += pitch_;
-      --pieces_;
-    }
-  }
-
- private:
-  static constexpr std::int64_t line = 64;
-  const char* piece_ = nullptr;
-  std::int64_t pitch_ = 0;   ///< bytes between two pieces
-  std::int64_t length_ = 0;  ///< bytes of a piece
-  std::int64_t pieces_ = 0;  ///< left
-  std::int64_t at_ = 0;      ///< in the piece
-};
-
-/// A panel of A for Tile: packed as strips of B are, as wide as it has lanes, unless the tile packs its panels otherwise.
-template <class Tile, class In>
-void pack_panel(operand<In> source, int lanes, std::int64_t depth, typename Tile::packed* out) {
-  if constexpr (requires { &Tile::pack_panel; }) {
-    Tile::pack_panel(source, lanes, depth, out);
-  } else {
-    Tile::pack(source, lanes, depth, lanes, out);
-  }
-}
-
-template <class In, class Out>
-operand<In> left_operand(const gemm_args<In, Out>& args) noexcept {
-  return args.transpose_a ? operand<In>{args.a, 1, args.lda} : operand<In>{args.a, args.lda, 1};
-}
-
-template <class In, class Out>
-operand<In> right_operand(const gemm_args<In, Out>& args) noexcept {
-  return args.transpose_b ? operand<In>{args.b, args.ldb, 1} : operand<In>{args.b, 1, args.ldb};
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
-
-// ---- causeway/kernels/packed_gemm_avx512.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
-#define CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
-
-// Packing and tile product with AVX-512. A tile is 14 x 32 sums: 28 of the 32 registers, two for B, one for A. A packed
-// element is 32 bits. bf16 operands are widened to f32 while they are packed, for processors without bf16 products. Lanes
-// beyond an operand's edge repeat its last lane: they feed only sums that nobody reads.
-
-#if CAUSEWAY_X86_SIMD
-#include <immintrin.h>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 sees one inside its own intrinsics (its bug 105593)
-#endif
-
-/// The lowest `count` bits of 16.
-constexpr std::uint16_t low_bits(std::int64_t count) noexcept {
-  return count >= 16 ? std::uint16_t{0xFFFF} : static_cast<std::uint16_t>((1U << count) - 1U);
-}
-
-/// Reads 16 packed elements, f32 from `In`. One element holds one value of k.
-template <class In>
-struct avx512_values {
-  static constexpr int depth_step = 1;
-
-  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i load(const float* from, std::uint16_t mask) noexcept {
-    return _mm512_maskz_loadu_epi32(mask, from);
-  }
-  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i load(const bf16* from, std::uint16_t mask) noexcept {
-    return _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from)), 16);
-  }
-  /// 16 successive elements along k, of which `depth` values exist.
-  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_depth(const In* from, std::int64_t depth) noexcept {
-    return load(from, low_bits(depth));
-  }
-  /// One element of each of 16 lanes.
-  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_lanes(const In* from, std::int64_t /*stride*/,
-                                                                           std::int64_t /*depth*/,
-                                                                           std::uint16_t mask) noexcept {
-    return load(from, mask);
-  }
-};
-
-/// r[i][j] becomes r[j][i], for 16 x 16 elements of 32 bits.
-CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE void transpose_16x16(__m512i* r) noexcept {
-  __m512i t[16];
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 16; i += 2) {  // pairs of elements
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 16; i += 4) {  // groups of four within each 128-bit lane
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {  // 128-bit lanes of rows 0..7 and 8..15
-    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xDD);
-    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xDD);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xDD);
-    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
-    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xDD);
-  }
-}
-
-/// Packs any operand; `Reader` says what an element is. Each element row is written as whole vectors, so up to 15 elements
-/// beyond a panel are overwritten: by the rows that follow, or into the slack at the block's end.
-template <class Reader, class In, class Packed>
-struct avx512_packing {
-  CAUSEWAY_TARGET_AVX512 static void along_lanes(operand<In> source, int lanes, std::int64_t depth, int width,
-                                                 Packed* out) {
-    for (std::int64_t p = 0; p < depth; p += Reader::depth_step, out += width) {
-      const In* from = source.data + p * source.depth_stride;
-      for (int lane = 0; lane < width; lane += 16) {
-        const auto mask = lane < lanes ? low_bits(lanes - lane) : std::uint16_t{0};
-        _mm512_storeu_si512(out + lane, Reader::along_lanes(from + lane, source.depth_stride, depth - p, mask));
-      }
-    }
-  }
-
-  CAUSEWAY_TARGET_AVX512 static void along_depth(operand<In> source, int lanes, std::int64_t depth, int width,
-                                                 Packed* out) {
-    constexpr std::int64_t block = 16 * Reader::depth_step;
-    for (std::int64_t p = 0; p < depth; p += block, out += 16 * width) {
-      for (int lane = 0; lane < width; lane += 16) transpose_block(source, lanes, lane, p, depth - p, width, out + lane);
-    }
-  }
-
- private:
-  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<In> source, int lanes, int lane,
-                                                                            std::int64_t p, std::int64_t depth, int width,
-                                                                            Packed* out) {
-    __m512i r[16];
-    const int last = lanes - 1;
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 16; ++i) {
-      const In* from = source.data + std::min(lane + i, last) * source.lane_stride + p;
-      r[i] = Reader::along_depth(from, depth);
-      _mm_prefetch(from + width * source.lane_stride, _MM_HINT_T1);  // the next panel: hardware follows fewer streams
-    }
-    transpose_16x16(r);
-    const std::int64_t steps = divide_up(depth, Reader::depth_step);
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 16; ++i) {
-      if (i < steps) _mm512_storeu_si512(out + i * width, r[i]);
-    }
-  }
-};
-
-/// What the f32 and the bf16 tile have in common.
-struct avx512_tile_base : tile_defaults {
-  static constexpr int rows = 14;
-  static constexpr int columns = 32;
-  static constexpr simd_level level = simd_level::avx512;
-
- protected:
-  template <int Height>
-  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE void store(__m512 (&sum)[Height][2], float* c, std::int64_t ldc,
-                                                                  bool add) noexcept {
-    if (add) {
-      CAUSEWAY_UNROLL
-      for (int i = 0; i < Height; ++i) {
-        sum[i][0] = _mm512_add_ps(sum[i][0], _mm512_loadu_ps(c + i * ldc));
-        sum[i][1] = _mm512_add_ps(sum[i][1], _mm512_loadu_ps(c + i * ldc + 16));
-      }
-    }
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < Height; ++i) {
-      _mm512_storeu_ps(c + i * ldc, sum[i][0]);
-      _mm512_storeu_ps(c + i * ldc + 16, sum[i][1]);
-    }
-  }
-};
-
-/// f32 multiply-adds; bf16 operands are widened while they are packed.
-struct avx512_tile : avx512_tile_base {
-  using packed = float;
-  static constexpr int depth_step = 1;
-  static constexpr block_sizes blocks{384, 256, 1536};
-
-  template <class In>
-  static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
-    using packing = avx512_packing<avx512_values<In>, In, packed>;
-    if (source.lane_stride == 1) return packing::along_lanes(source, lanes, depth, width, out);
-    packing::along_depth(source, lanes, depth, width, out);
-  }
-
-  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
-                       bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
-    table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
-  }
-
- private:
-  template <int Height>
-  CAUSEWAY_TARGET_AVX512 static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c,
-                                                   std::int64_t ldc, bool add) {
-    __m512 sum[Height][2];
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < Height; ++i) {
-      sum[i][0] = _mm512_setzero_ps();
-      sum[i][1] = _mm512_setzero_ps();
-      _mm_prefetch(c + i * ldc, _MM_HINT_T0);
-      _mm_prefetch(c + i * ldc + 16, _MM_HINT_T0);
-    }
-    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
-      const __m512 left = _mm512_loadu_ps(b);
-      const __m512 right = _mm512_loadu_ps(b + 16);
-      _mm_prefetch(b + 8 * columns, _MM_HINT_T0);
-      _mm_prefetch(b + 8 * columns + 16, _MM_HINT_T0);
-      CAUSEWAY_UNROLL
-      for (int i = 0; i < Height; ++i) {
-        const __m512 x = _mm512_set1_ps(a[i]);
-        sum[i][0] = _mm512_fmadd_ps(x, left, sum[i][0]);
-        sum[i][1] = _mm512_fmadd_ps(x, right, sum[i][1]);
-      }
-    }
-    store(sum, c, ldc, add);
-  }
-};
-
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_X86_SIMD
-
-#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
-#endif
-
-// ---- causeway/kernels/packed_gemm_finish.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_FINISH_HPP
-#define CAUSEWAY_KERNELS_PACKED_GEMM_FINISH_HPP
-
-// What a product does to its sums before they are C: earlier sums, bias, activation, residual, rounding. Done to a tile
-// while it is in the first cache, or to whole rows after a library's product. The activation has the bits of gelu_forward.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// Where finished sums go. All pointers are at the corner of the part of C that is finished.
-template <class Out>
-struct finish_args {
-  const float* partial;  ///< sums of earlier blocks of k, or null
-  std::int64_t ld_partial;
-  const float* bias;
-  const float* residual;
-  std::int64_t ld_residual;
-  activation act;
-  bool accumulate;
-  Out* pre_activation;
-  Out* c;
-  std::int64_t ldc;
-};
-
-/// The finish that `args` asks for, at row `i` and column `j`, without earlier sums.
-template <class In, class Out>
-finish_args<Out> finish_at(const gemm_args<In, Out>& args, std::int64_t i, std::int64_t j) noexcept {
-  const std::int64_t offset = i * args.ldc + j;
-  return {.partial = nullptr,
-          .ld_partial = 0,
-          .bias = args.bias == nullptr ? nullptr : args.bias + j,
-          .residual = args.residual == nullptr ? nullptr : args.residual + i * args.ld_residual + j,
-          .ld_residual = args.ld_residual,
-          .act = args.act,
-          .accumulate = args.accumulate,
-          .pre_activation = args.pre_activation == nullptr ? nullptr : args.pre_activation + offset,
-          .c = args.c + offset,
-          .ldc = args.ldc};
-}
-
-/// Turns `height` x `width` sums, rows `ld` apart, into C, in vectors of `Floats`.
-template <class Floats>
-struct finish_kernel {
-  static constexpr bool exact = false;
-
-  template <class Out>
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
-                                         const finish_args<Out>* to) {
-    for (std::int64_t i = 0; i < height; ++i) {
-      for_lanes<Floats>(
-          width, [&](std::int64_t j, auto part) CAUSEWAY_INLINE_LAMBDA { finish(sums + i * ld + j, i, j, part, *to); });
-    }
-  }
-
- private:
-  template <class Out, class Part>
-  CAUSEWAY_ALWAYS_INLINE static void finish(const float* sums, std::int64_t i, std::int64_t j, Part part,
-                                            const finish_args<Out>& to) {
-    Floats value;
-    load(value, sums, part);
-    if (to.partial != nullptr) add(value, to.partial + i * to.ld_partial + j, part);
-    if (to.accumulate) add(value, to.c + i * to.ldc + j, part);
-    if (to.bias != nullptr) add(value, to.bias + j, part);
-    if (to.pre_activation != nullptr) store(to.pre_activation + i * to.ldc + j, value, part);
-    if (to.act == activation::gelu) {
-      Floats gate;
-      gelu_gate(gate, value);
-      value = value * gate;
-    }
-    if (to.residual != nullptr) add(value, to.residual + i * to.ld_residual + j, part);
-    store(to.c + i * to.ldc + j, value, part);
-  }
-
-  template <class T, class Part>
-  CAUSEWAY_ALWAYS_INLINE static void add(Floats& value, const T* from, Part part) {
-    Floats other;
-    load(other, from, part);
-    value = value + other;
-  }
-};
-
-/// finish_kernel with registers as wide as the machine's: `value` comes out of one of two ways at each step.
-template <class Out>
-void finish_sums(simd_level level, const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
-                 const finish_args<Out>* to) {
-#if CAUSEWAY_X86_SIMD
-  if (level >= simd_level::avx512) return run_avx512<finish_kernel<f32x16>>(sums, ld, height, width, to);
-  if (level == simd_level::avx2) return run_avx2<finish_kernel<f32x8>>(sums, ld, height, width, to);
-#endif
-  run_portable<finish_kernel<f32x8>>(sums, ld, height, width, to);
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_FINISH_HPP
-#endif
-
-// ---- causeway/kernels/packed_gemm_avx512_bf16.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
-#define CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
-
-// Packing and tile product with AVX-512's bf16 dot products, on Zen 4 and 5 at twice the rate of f32
-// (bf16_level.hpp asks the machine). A packed element is 32 bits: two
-// bf16 that follow each other along k, which is what vdpbf16ps multiplies with another such pair and adds to an f32 sum.
-
-#if CAUSEWAY_X86_SIMD
-#include <immintrin.h>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 sees one inside its own intrinsics (its bug 105593)
-#endif
-
-/// Reads 16 packed elements, pairs of bf16. One element holds two values of k; beyond the end of k it is zero.
-struct avx512_pairs {
-  static constexpr int depth_step = 2;
-
-  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_depth(const bf16* from, std::int64_t depth) noexcept {
-    const std::uint32_t mask = depth >= 32 ? 0xFFFFFFFFU : (1U << depth) - 1U;
-    return _mm512_maskz_loadu_epi16(mask, from);
-  }
-  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_lanes(const bf16* from, std::int64_t stride,
-                                                                           std::int64_t depth,
-                                                                           std::uint16_t mask) noexcept {
-    const __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
-    if (depth < 2) return even;
-    const __m512i odd = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from + stride));
-    return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
-  }
-};
-
-/// bf16 dot products of pairs, summed in f32.
-struct avx512_bf16_tile : avx512_tile_base {
-  using packed = std::uint32_t;
-  static constexpr int depth_step = 2;
-  static constexpr block_sizes blocks{768, 256, 1536};
-
-  static void pack(operand<bf16> source, int lanes, std::int64_t depth, int width, packed* out) {
-    using packing = avx512_packing<avx512_pairs, bf16, packed>;
-    if (source.lane_stride == 1) return packing::along_lanes(source, lanes, depth, width, out);
-    packing::along_depth(source, lanes, depth, width, out);
-  }
-
-  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
-                       bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
-    table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
-  }
-
-  /// The frequent finish of a whole strip without a detour: a b, earlier sums and bias, if any, rounded to bf16.
-  static void multiply_and_round(int height, std::int64_t steps, const packed* a, const packed* b,
-                                 const finish_args<bf16>& to) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, const finish_args<bf16>&);
-      return std::array<function, rows>{&round_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
-    table[static_cast<std::size_t>(height - 1)](steps, a, b, to);
-  }
-
- private:
-  template <int Height>
-  CAUSEWAY_TARGET_AVX512_BF16 static CAUSEWAY_ALWAYS_INLINE void sum_up(__m512 (&sum)[Height][2], std::int64_t steps,
-                                                                        const packed* a, const packed* b) noexcept {
-    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
-      const auto left = (__m512bh)_mm512_loadu_si512(b);
-      const auto right = (__m512bh)_mm512_loadu_si512(b + 16);
-      _mm_prefetch(b + 8 * columns, _MM_HINT_T0);
-      _mm_prefetch(b + 8 * columns + 16, _MM_HINT_T0);
-      CAUSEWAY_UNROLL
-      for (int i = 0; i < Height; ++i) {
-        const auto x = (__m512bh)_mm512_set1_epi32(static_cast<int>(a[i]));
-        sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, left);
-        sum[i][1] = _mm512_dpbf16_ps(sum[i][1], x, right);
-      }
-    }
-  }
-
-  template <int Height>
-  CAUSEWAY_TARGET_AVX512_BF16 static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c,
-                                                        std::int64_t ldc, bool add) {
-    __m512 sum[Height][2];
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < Height; ++i) {
-      sum[i][0] = _mm512_setzero_ps();
-      sum[i][1] = _mm512_setzero_ps();
-      _mm_prefetch(c + i * ldc, _MM_HINT_T0);
-      _mm_prefetch(c + i * ldc + 16, _MM_HINT_T0);
-    }
-    sum_up(sum, steps, a, b);
-    store(sum, c, ldc, add);
-  }
-
-  template <int Height>
-  CAUSEWAY_TARGET_AVX512_BF16 static void round_rows(std::int64_t steps, const packed* a, const packed* b,
-                                                     const finish_args<bf16>& to) {
-    __m512 sum[Height][2];
-    const __m512 left = to.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(to.bias);
-    const __m512 right = to.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(to.bias + 16);
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < Height; ++i) {
-      sum[i][0] = left;
-      sum[i][1] = right;
-      _mm_prefetch(to.c + i * to.ldc, _MM_HINT_T0);
-    }
-    sum_up(sum, steps, a, b);
-    if (to.partial != nullptr) {
-      CAUSEWAY_UNROLL
-      for (int i = 0; i < Height; ++i) {
-        sum[i][0] = _mm512_add_ps(sum[i][0], _mm512_loadu_ps(to.partial + i * to.ld_partial));
-        sum[i][1] = _mm512_add_ps(sum[i][1], _mm512_loadu_ps(to.partial + i * to.ld_partial + 16));
-      }
-    }
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < Height; ++i) {
-      _mm512_storeu_si512(to.c + i * to.ldc, (__m512i)_mm512_cvtne2ps_pbh(sum[i][1], sum[i][0]));
-    }
-  }
-};
-
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_X86_SIMD
-
-#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
-#endif
-
-// ---- causeway/kernels/packed_gemm_amx.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AMX_HPP
-#define CAUSEWAY_KERNELS_PACKED_GEMM_AMX_HPP
-
-// Packing and tile product with AMX: eight registers of 16 rows of 64 bytes, and one instruction that multiplies 16 x 32
-// bf16 by 32 x 16 and adds to 16 x 16 sums in f32. Ours is 2 x 2 of those. A packed element is 64 bytes: of A, 32 values
-// of one row along k; of B, half a row of pairs (as in packed_gemm_avx512_bf16.hpp), 16 columns of two values of k. Beyond
-// the end of k both are zero. Rows beyond an operand's edge are whatever follows: they feed only sums that nobody reads.
-
-#if CAUSEWAY_X86_SIMD
-#include <immintrin.h>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 sees one inside its own intrinsics (its bug 105593)
-#endif
-
-/// What ldtilecfg reads: every register has 16 rows of 64 bytes.
-struct alignas(64) amx_configuration {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::uint8_t reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-static_assert(sizeof(amx_configuration) == 64);
-inline constexpr amx_configuration amx_full_tiles{};
-
-/// 32 x 32 sums of products of bf16. The registers are a thread's own: open() before its first product, close() after
-/// its last.
-struct amx_tile : tile_defaults {
-  struct packed {
-    std::uint32_t pairs[16];
-  };
-  static constexpr int rows = 32;
-  static constexpr int columns = 32;
-  static constexpr std::int64_t row_unit = rows;  // a lower panel costs as much as a full one
-  static constexpr int depth_step = 32;
-  static constexpr simd_level level = simd_level::avx512;
-  static constexpr block_sizes blocks{1536, 128, 384};
-
-  CAUSEWAY_TARGET_AMX static void open() noexcept { _tile_loadconfig(&amx_full_tiles); }
-  CAUSEWAY_TARGET_AMX static void close() noexcept { _tile_release(); }
-
-  /// A strip of B: for each step, 16 rows of `columns` pairs.
-  static void pack(operand<bf16> source, int lanes, std::int64_t depth, int /*width*/, packed* out) {
-    auto* pairs = reinterpret_cast<std::uint32_t*>(out);
-    avx512_bf16_tile::pack(source, lanes, depth, columns, pairs);
-    const std::int64_t used = divide_up(depth, 2) * columns;
-    const std::int64_t all = divide_up(depth, depth_step) * columns * 16;
-    std::memset(pairs + used, 0, static_cast<std::size_t>(all - used) * sizeof(*pairs));
-  }
-
-  /// A panel of A: for each step, one element of each of `lanes` rows.
-  CAUSEWAY_TARGET_AVX512 static void pack_panel(operand<bf16> source, int lanes, std::int64_t depth, packed* out) {
-    if (source.lane_stride == 1) return pack_transposed(source, lanes, depth, out);
-    for (std::int64_t p = 0; p < depth; p += depth_step, out += lanes) {
-      for (int lane = 0; lane < lanes; ++lane) {
-        const bf16* from = source.data + lane * source.lane_stride + p;
-        _mm512_storeu_si512(out + lane, avx512_pairs::along_depth(from, depth - p));
-        _mm_prefetch(from + lanes * source.lane_stride, _MM_HINT_T1);  // the next panel
-      }
-    }
-  }
-
-  /// c = a b, or c += a b, for a panel of `height` rows and one strip.
-  CAUSEWAY_TARGET_AMX static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c,
-                                           std::int64_t ldc, bool add) {
-    const coming soon{c, ldc * static_cast<std::int64_t>(sizeof(float))};
-    if (height == rows && !add) return sum_up<true>(height, steps, a, b, c, ldc, soon);
-    alignas(64) float sums[rows * columns];
-    sum_up(height, steps, a, b, sums, soon);
-    for (int i = 0; i < height; ++i) {
-      for (int j = 0; j < columns; j += 16) {
-        const __m512 sum = _mm512_load_ps(sums + i * columns + j);
-        float* to = c + i * ldc + j;
-        _mm512_storeu_ps(to, add ? _mm512_add_ps(sum, _mm512_loadu_ps(to)) : sum);
-      }
-    }
-  }
-
-  /// The frequent finish of a whole strip: a b, earlier sums and bias, if any, rounded to bf16.
-  CAUSEWAY_TARGET_AMX static void multiply_and_round(int height, std::int64_t steps, const packed* a, const packed* b,
-                                                     const finish_args<bf16>& to) {
-    alignas(64) float sums[rows * columns];
-    sum_up(height, steps, a, b, sums, {to.c, to.ldc * static_cast<std::int64_t>(sizeof(bf16))});
-    const __m512 left = to.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(to.bias);
-    const __m512 right = to.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(to.bias + 16);
-    for (int i = 0; i < height; ++i) {
-      __m512 x = _mm512_add_ps(_mm512_load_ps(sums + i * columns), left);
-      __m512 y = _mm512_add_ps(_mm512_load_ps(sums + i * columns + 16), right);
-      if (to.partial != nullptr) {
-        x = _mm512_add_ps(x, _mm512_loadu_ps(to.partial + i * to.ld_partial));
-        y = _mm512_add_ps(y, _mm512_loadu_ps(to.partial + i * to.ld_partial + 16));
-      }
-      _mm512_storeu_si512(to.c + i * to.ldc, (__m512i)_mm512_cvtne2ps_pbh(y, x));
-    }
-  }
-
- private:
-  /// Rows of A lie along k in memory's second dimension: 16 x 16 pairs at a time are turned.
-  CAUSEWAY_TARGET_AVX512 static void pack_transposed(operand<bf16> source, int lanes, std::int64_t depth, packed* out) {
-    for (std::int64_t p = 0; p < depth; p += depth_step, out += lanes) {
-      for (int lane = 0; lane < lanes; lane += 16) {
-        const bf16* from = source.data + p * source.depth_stride + lane;
-        __m512i r[16];
-        CAUSEWAY_UNROLL
-        for (int i = 0; i < 16; ++i) {
-          const std::int64_t left = depth - p - 2 * i;
-          r[i] = left > 0 ? avx512_pairs::along_lanes(from + 2 * i * source.depth_stride, source.depth_stride, left,
-                                                      low_bits(lanes - lane))
-                          : _mm512_setzero_si512();
-        }
-        transpose_16x16(r);
-        CAUSEWAY_UNROLL
-        for (int i = 0; i < 16; ++i) {
-          if (lane + i < lanes) _mm512_storeu_si512(out + lane + i, r[i]);
-        }
-      }
-    }
-  }
-
-  static constexpr std::int64_t line = sizeof(packed);
-
-  /// Rows of C, `pitch` bytes apart, that will be written once the sums are there.
-  struct coming {
-    const void* c;
-    std::int64_t pitch;
-  };
-
-  CAUSEWAY_TARGET_AMX static void sum_up(int height, std::int64_t steps, const packed* a, const packed* b, float* sums,
-                                         coming soon) noexcept {
-    if (height > 16) return sum_up<true>(height, steps, a, b, sums, columns, soon);
-    sum_up<false>(height, steps, a, b, sums, columns, soon);
-  }
-
-  /// Registers 0 to 3 are the sums, 4 and 5 rows of A, 6 and 7 columns of B. Without `Two`, only the upper 16 rows. The
-  /// compiler does not know what these instructions read: nothing may move past either end.
-  template <bool Two>
-  CAUSEWAY_TARGET_AMX static void sum_up(std::int64_t height, std::int64_t steps, const packed* a, const packed* b,
-                                         float* sums, std::int64_t ld, coming soon) noexcept {
-    const std::int64_t pitch = ld * static_cast<std::int64_t>(sizeof(float));
-    const char* row = static_cast<const char*>(soon.c);
-    asm volatile("" ::: "memory");
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (std::int64_t p = 0; p < steps; ++p, a += height, b += columns) {
-      if (p < rows / 4) {
-        CAUSEWAY_UNROLL
-        for (int i = 0; i < 4; ++i, row += soon.pitch) {
-          _mm_prefetch(row, _MM_HINT_T0);
-          _mm_prefetch(row + line, _MM_HINT_T0);
-        }
-      }
-      _tile_loadd(6, b, 2 * line);
-      _tile_loadd(4, a, line);
-      _tile_dpbf16ps(0, 4, 6);
-      _tile_loadd(7, b + 1, 2 * line);
-      _tile_dpbf16ps(1, 4, 7);
-      if constexpr (Two) {
-        _tile_loadd(5, a + 16, line);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-      }
-    }
-    _tile_stored(0, sums, pitch);
-    _tile_stored(1, sums + 16, pitch);
-    if constexpr (Two) {
-      _tile_stored(2, sums + 16 * ld, pitch);
-      _tile_stored(3, sums + 16 * ld + 16, pitch);
-    }
-    asm volatile("" ::: "memory");
-  }
-};
-
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_X86_SIMD
-
-#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AMX_HPP
-#endif
-
-// ---- causeway/kernels/impl/bf16_level.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
-#define CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
-
-// Bodies of kernels/bf16_level.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-#if CAUSEWAY_X86_SIMD
-namespace detail {
-
-/// Repeats one tile of `depth` values of k, and returns the seconds for each of its sums.
-template <class Tile>
-double time_tile(std::int64_t depth, int repeats, const std::vector<float>& panels, std::vector<float>& sums) {
-  const auto* a = reinterpret_cast<const typename Tile::packed*>(panels.data());  // zeros are zeros in all
-  const std::int64_t steps = depth / Tile::depth_step;
-  Tile::open();
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) {
-    Tile::multiply(Tile::rows, steps, a, a + Tile::rows * steps, sums.data(), Tile::columns, true);
-  }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  Tile::close();
-  return seconds.count() / (Tile::rows * Tile::columns);
-}
-
-}  // namespace detail
-#endif
-
-CAUSEWAY_DECL bf16_timing time_bf16_tiles() {
-  constexpr double never = std::numeric_limits<double>::infinity();
-  bf16_timing best{never, never, never};
-#if CAUSEWAY_X86_SIMD
-  constexpr std::int64_t depth = 128;
-  constexpr int repeats = 64;
-  using tile = detail::amx_tile;  // the largest
-  const std::vector<float> panels(static_cast<std::size_t>((tile::rows + tile::columns) * depth) +
-                                  1024);  // prefetched ahead
-  std::vector<float> sums(static_cast<std::size_t>(tile::rows * tile::columns));
-  const bool amx = detect_simd_level() >= simd_level::amx_bf16;
-  for (int round = 0; round < 5; ++round) {
-    best.widened = std::min(best.widened, detail::time_tile<detail::avx512_tile>(depth, repeats, panels, sums));
-    best.pairs = std::min(best.pairs, detail::time_tile<detail::avx512_bf16_tile>(depth, repeats, panels, sums));
-    if (amx) best.tiles = std::min(best.tiles, detail::time_tile<tile>(depth, repeats, panels, sums));
-  }
-#endif
-  return best;
-}
-
-CAUSEWAY_DECL const bf16_choice& bf16_levels() {
-  static const bf16_choice choice = [] {
-    const simd_level best = detect_simd_level();
-    return best < simd_level::avx512_bf16 ? bf16_choice{best, best} : choose_bf16_levels(time_bf16_tiles());
-  }();
-  return choice;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
-#endif
-
-// ---- causeway/kernels/attention.hpp ----
-#ifndef CAUSEWAY_KERNELS_ATTENTION_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_HPP
-
-// Causal attention with grouped queries. Scores and probabilities exist only in strips and blocks: memory is linear in T.
-// The forward pass keeps the logarithm of each row's softmax denominator, from which the backward pass makes the
-// probabilities again. Sums are in f32 for both storage types.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// o = softmax(scale q kT, causal) v. Writes logsumexp [batch, heads, T] for the backward pass. Working memory is about
-/// 2 T head_size values a thread. The result does not depend on the number of threads.
-template <class Act>
-  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
-void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                       const Act* v, Act* o, float* logsumexp, simd_level level = vector_level<Act>());
-
-/// Gradients of attention_forward. `d_o` has o's layout; dq, dk, dv have q's, k's, v's and are overwritten. Working memory
-/// is about 5 T head_size values a thread. The result is a function of the arguments and the number of threads.
-template <class Act>
-  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
-void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                        const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
-                        simd_level level = vector_level<Act>());
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_HPP
-
-// ---- causeway/kernels/attention_tiles.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
-
-// The small dense steps that attention is made of, for the portable and the AVX2 level. All operands are matrices of
-// 32-bit units padded with zeros: a unit is one f32 here, two neighbouring bf16 in attention_tiles_avx512.hpp, and `pair`
-// says how many values of the summed dimension it holds. Every step works on panels of 8 rows.
-//   A operand, by rows:    [m][lda] units, the summed dimension contiguous
-//   A operand, by columns: [k/pair][lda] units, the rows contiguous
-//   B operand:             [n/32][k/pair][32] units
-// Padding lets the products do without any edge case; a caller never looks at a padded result.
-
-#if CAUSEWAY_X86_SIMD
-#include <immintrin.h>
-#endif
-
-// Loops over register arrays must be unrolled completely, or the arrays live in memory.
-#if defined(__clang__)
-#define CAUSEWAY_TARGET_AVX2_LOOPS CAUSEWAY_TARGET_AVX2
-#else
-#define CAUSEWAY_TARGET_AVX2_LOOPS __attribute__((optimize("O3"))) CAUSEWAY_TARGET_AVX2
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-inline constexpr std::int64_t panel_rows = 8;     ///< rows of one product step
-inline constexpr std::int64_t tile_columns = 32;  ///< columns of one product step, or half of them
-inline constexpr float log2_of_e = 1.44269504088896341F;
-
-constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) noexcept {
-  return (n + multiple - 1) / multiple * multiple;
-}
-
-/// One head's rows of an activation: `rows` tokens of `columns` values, `stride` apart.
-template <class Act>
-struct head_view {
-  Act* data = nullptr;
-  std::int64_t stride = 0;
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-
-  [[nodiscard]] Act* row(std::int64_t i) const noexcept { return data + i * stride; }
-  [[nodiscard]] head_view from(std::int64_t first, std::int64_t count) const noexcept {
-    return {row(first), stride, std::min(count, rows - first), columns};
-  }
-};
-
-/// What the softmax of a panel leaves behind.
-struct softmax_rows {
-  float inverse_sum[panel_rows];
-  float logsumexp[panel_rows];
-};
-
-/// What the backward pass knows of a panel's rows: logsumexp in units of log 2 (infinite for padding rows, whose
-/// probabilities so become zero) and sum(d_o * o).
-struct gradient_rows {
-  float logsumexp2[panel_rows];
-  float correction[panel_rows];
-};
-
-/// 2^t for t below 128; 0 below -126. Relative error 1e-7.
-CAUSEWAY_ALWAYS_INLINE float power_of_two(float t) noexcept {
-  const float clamped = t > -126.0F ? (t < 127.0F ? t : 127.0F) : -126.0F;
-  const float rounded = (clamped + 12582912.0F) - 12582912.0F;
-  const float r = clamped - rounded;
-  float p = 0.001327647129F;
-  p = p * r + 0.009675540961F;
-  p = p * r + 0.055507130921F;
-  p = p * r + 0.240221202374F;
-  p = p * r + 0.693146944046F;
-  p = p * r + 1.00000012F;
-  const float scale = std::bit_cast<float>((static_cast<std::int32_t>(rounded) + 127) << 23);
-  return t < -126.0F ? 0.0F : p * scale;
-}
-
-// ---- loops for any level --------------------------------------------------------------------------------------------
-
-template <class Act>
-CAUSEWAY_ALWAYS_INLINE void pack_rows_loop(const head_view<const Act>& x, float* out, std::int64_t ld, std::int64_t rows) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const std::int64_t n = i < x.rows ? x.columns : 0;
-    const Act* row = x.row(i);
-    for (std::int64_t j = 0; j < n; ++j) out[i * ld + j] = static_cast<float>(row[j]);
-    for (std::int64_t j = n; j < ld; ++j) out[i * ld + j] = 0.0F;
-  }
-}
-
-/// B operand whose columns are the tokens: sums run over the head.
-template <class Act>
-CAUSEWAY_ALWAYS_INLINE void pack_transposed_loop(const head_view<const Act>& x, float* out, std::int64_t depth,
-                                                 std::int64_t tokens) {
-  for (std::int64_t block = 0; block < tokens; block += tile_columns) {
-    for (std::int64_t j = 0; j < tile_columns; ++j) {
-      const bool real = block + j < x.rows;
-      const Act* row = x.row(real ? block + j : 0);
-      float* column = out + block * depth + j;
-      for (std::int64_t p = 0; p < depth; ++p) {
-        column[p * tile_columns] = real && p < x.columns ? static_cast<float>(row[p]) : 0.0F;
-      }
-    }
-  }
-}
-
-/// B operand whose columns are the head: sums run over the tokens.
-template <class Act>
-CAUSEWAY_ALWAYS_INLINE void pack_tokens_loop(const head_view<const Act>& x, float* out, std::int64_t columns,
-                                             std::int64_t tokens) {
-  for (std::int64_t block = 0; block < columns; block += tile_columns) {
-    for (std::int64_t i = 0; i < tokens; ++i) {
-      const std::int64_t n = i < x.rows ? std::min(tile_columns, x.columns - block) : 0;
-      const Act* row = x.row(n > 0 ? i : 0) + block;
-      float* line = out + block * tokens + i * tile_columns;
-      for (std::int64_t j = 0; j < n; ++j) line[j] = static_cast<float>(row[j]);
-      for (std::int64_t j = std::max<std::int64_t>(n, 0); j < tile_columns; ++j) line[j] = 0.0F;
-    }
-  }
-}
-
-CAUSEWAY_ALWAYS_INLINE void softmax_loop(float* s, std::int64_t ld, std::int64_t first, float scale, float* p,
-                                         std::int64_t ldp, softmax_rows& rows) {
-  const float scale2 = scale * log2_of_e;
-  const std::int64_t columns = rounded_up(first + panel_rows, 16);
-  for (std::int64_t i = 0; i < panel_rows; ++i) {
-    float* line = s + i * ld;
-    std::fill(line + first + i + 1, line + columns, -std::numeric_limits<float>::infinity());
-    const float top = *std::max_element(line, line + columns);
-    const float shift = -top * scale2;
-    float sum = 0.0F;
-    for (std::int64_t j = 0; j < columns; ++j) sum += p[i * ldp + j] = power_of_two(line[j] * scale2 + shift);
-    rows.inverse_sum[i] = 1.0F / sum;
-    rows.logsumexp[i] = top * scale + std::log(sum);
-  }
-}
-
-CAUSEWAY_ALWAYS_INLINE void gradients_loop(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
-                                           std::int64_t columns, float scale, const gradient_rows& rows, float* p,
-                                           float* ds, std::int64_t ldp) {
-  const float scale2 = scale * log2_of_e;
-  for (std::int64_t i = 0; i < panel_rows; ++i) {
-    const std::int64_t valid = std::min(first + i + 1, columns);
-    const float shift = -rows.logsumexp2[i];
-    const float correction = rows.correction[i];
-    for (std::int64_t j = 0; j < valid; ++j) {
-      const float probability = power_of_two(s[i * ld + j] * scale2 + shift);
-      p[i * ldp + j] = probability;
-      ds[i * ldp + j] = scale * probability * (dp[i * ld + j] - correction);
-    }
-    for (std::int64_t j = valid; j < columns; ++j) p[i * ldp + j] = ds[i * ldp + j] = 0.0F;
-  }
-}
-
-template <class Act>
-CAUSEWAY_ALWAYS_INLINE void store_rows_loop(const float* tile, std::int64_t ld, const head_view<Act>& out,
-                                            const float* factors) {
-  for (std::int64_t i = 0; i < out.rows; ++i) {
-    const float factor = factors == nullptr ? 1.0F : factors[i];
-    Act* row = out.row(i);
-    for (std::int64_t j = 0; j < out.columns; ++j) row[j] = static_cast<Act>(tile[i * ld + j] * factor);
-  }
-}
-
-template <class Act>
-CAUSEWAY_ALWAYS_INLINE void row_dots_loop(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
-  for (std::int64_t i = 0; i < a.rows; ++i) {
-    float sum = 0.0F;
-    for (std::int64_t j = 0; j < a.columns; ++j) sum += static_cast<float>(a.row(i)[j]) * static_cast<float>(b.row(i)[j]);
-    dots[i] = sum;
-  }
-}
-
-/// c[8][width] (+)= sum over p of A(i, p) B(p, j), A(i, p) = a[i*row_step + p*sum_step].
-CAUSEWAY_ALWAYS_INLINE void product_loop(std::int64_t depth, const float* a, std::int64_t row_step, std::int64_t sum_step,
-                                         const float* b, float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
-  for (std::int64_t i = 0; i < panel_rows; ++i) {
-    float sums[tile_columns] = {};
-    for (std::int64_t p = 0; p < depth; ++p) {
-      const float x = a[i * row_step + p * sum_step];
-      for (std::int64_t j = 0; j < tile_columns; ++j) sums[j] += x * b[p * tile_columns + j];
-    }
-    for (std::int64_t j = 0; j < std::min(width, tile_columns); ++j)
-      c[i * ldc + j] = (accumulate ? c[i * ldc + j] : 0.0F) + sums[j];
-  }
-}
-
-/// The steps without any instruction set.
-template <class Act>
-struct portable_tiles {
-  using unit = float;
-  static constexpr std::int64_t pair = 1;
-
-  static void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
-    pack_rows_loop(x, out, ld, rows);
-  }
-  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
-    pack_transposed_loop(x, out, depth, tokens);
-  }
-  static void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns, std::int64_t tokens) {
-    pack_tokens_loop(x, out, columns, tokens);
-  }
-  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                              std::int64_t ldc, std::int64_t width, bool accumulate) {
-    product_loop(depth, a, lda, 1, b, c, ldc, width, accumulate);
-  }
-  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
-    product_loop(depth, a, 1, lda, b, c, ldc, width, accumulate);
-  }
-  static void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p, std::int64_t ldp,
-                      softmax_rows& rows) {
-    softmax_loop(s, ld, first, scale, p, ldp, rows);
-  }
-  static void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first, std::int64_t columns,
-                        float scale, const gradient_rows& rows, unit* p, unit* ds, std::int64_t ldp, unit*, std::int64_t) {
-    gradients_loop(s, dp, ld, first, columns, scale, rows, p, ds, ldp);
-  }
-  static void store_rows(const float* tile, std::int64_t ld, head_view<Act> out, const float* factors) {
-    store_rows_loop(tile, ld, out, factors);
-  }
-  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_loop(a, b, dots); }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
-#endif
-
-// ---- causeway/kernels/attention_forward.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
-
-// Forward attention for one set of steps (`Tiles`, see attention_tiles.hpp). Keys and values of a head are packed once;
-// then 8 queries at a time make all their scores, their exact softmax (two passes over a strip of 8 x T) and their output,
-// which stays in registers over the whole sum. Every panel is computed alone, so the result does not depend on the threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// Rows of head `head` of sequence `b`.
-template <class Act>
-head_view<Act> head_of(const attention_shape& shape, Act* data, std::int64_t stride, std::int64_t b, std::int64_t head) {
-  return {data + b * shape.T * stride + head * shape.head_size, stride, shape.T, shape.head_size};
-}
-
-/// How many threads share one (sequence, key head): one where the heads fill the threads evenly, all of them otherwise.
-constexpr std::int64_t parts_per_head(const attention_shape& shape, std::int64_t threads) noexcept {
-  const std::int64_t heads = shape.batch * shape.kv_heads;
-  return heads % threads == 0 || heads >= 4 * threads ? 1 : threads;
-}
-
-/// Padded sizes, in values unless they say units.
-template <class Tiles>
-struct attention_sizes {
-  std::int64_t depth;        ///< units of a head's row that hold something
-  std::int64_t depth_units;  ///< the same, padded: units between rows
-  std::int64_t width;        ///< a head's columns, padded to whole vectors
-  std::int64_t columns;      ///< the same, padded to whole tiles: values between rows
-  std::int64_t tokens;
-  std::int64_t token_units;
-
-  explicit attention_sizes(const attention_shape& shape)
-      : depth{(shape.head_size + Tiles::pair - 1) / Tiles::pair},
-        depth_units{rounded_up(depth, 16)},
-        width{rounded_up(shape.head_size, 16)},
-        columns{rounded_up(shape.head_size, tile_columns)},
-        tokens{rounded_up(shape.T, tile_columns)},
-        token_units{tokens / Tiles::pair} {}
-
-  [[nodiscard]] std::int64_t by_head() const noexcept { return tokens * depth_units; }    ///< units of pack_transposed
-  [[nodiscard]] std::int64_t by_token() const noexcept { return columns * token_units; }  ///< units of pack_tokens
-};
-
-/// C[8][columns] (+)= A B, tile by tile; `block` is the units between B's blocks of 32 columns.
-template <class Tiles>
-void multiply_by_rows(std::int64_t depth, const typename Tiles::unit* a, std::int64_t lda, const typename Tiles::unit* b,
-                      std::int64_t block, float* c, std::int64_t ldc, std::int64_t columns, bool accumulate) {
-  for (std::int64_t j = 0; j < columns; j += tile_columns) {
-    Tiles::product_by_rows(depth, a, lda, b + j / tile_columns * block, c + j, ldc, columns - j, accumulate);
-  }
-}
-
-/// The same with A by columns.
-template <class Tiles>
-void multiply_by_columns(std::int64_t depth, const typename Tiles::unit* a, std::int64_t lda, const typename Tiles::unit* b,
-                         std::int64_t block, float* c, std::int64_t ldc, std::int64_t columns, bool accumulate) {
-  for (std::int64_t j = 0; j < columns; j += tile_columns) {
-    Tiles::product_by_columns(depth, a, lda, b + j / tile_columns * block, c + j, ldc, columns - j, accumulate);
-  }
-}
-
-/// One thread's memory and its share of the forward pass.
-template <class Tiles, class Act>
-class forward_pass {
- public:
-  using unit = typename Tiles::unit;
-
-  forward_pass(const attention_shape& shape, scratch::frame& frame)
-      : shape_{shape},
-        sizes_{shape},
-        keys_{take(frame, sizes_.by_head())},
-        values_{take(frame, sizes_.by_token())},
-        queries_{take(frame, panel_rows * sizes_.depth_units)},
-        probabilities_{take(frame, panel_rows * strip())},
-        scores_{frame.template take<float>(static_cast<std::size_t>(panel_rows * strip()))},
-        output_{frame.template take<float>(static_cast<std::size_t>(panel_rows * sizes_.columns))} {}
-
-  /// All query heads of key head `head`, panels part, part + parts, ...
-  void run(const Act* q, const Act* k, const Act* v, Act* o, float* logsumexp, std::int64_t b, std::int64_t head,
-           std::int64_t part, std::int64_t parts) {
-    Tiles::pack_transposed(head_of(shape_, k, shape_.k_stride, b, head), keys_, sizes_.depth_units, sizes_.tokens);
-    Tiles::pack_tokens(head_of(shape_, v, shape_.v_stride, b, head), values_, sizes_.columns, sizes_.tokens);
-    const std::int64_t group = shape_.heads / shape_.kv_heads;
-    for (std::int64_t h = head * group; h < (head + 1) * group; ++h) {
-      const auto queries = head_of(shape_, q, shape_.q_stride, b, h);
-      const auto outputs = head_of(shape_, o, shape_.o_stride, b, h);
-      float* sums = logsumexp + (b * shape_.heads + h) * shape_.T;
-      for (std::int64_t t = part * panel_rows; t < shape_.T; t += parts * panel_rows) panel(queries, outputs, sums, t);
-    }
-  }
-
- private:
-  static unit* take(scratch::frame& frame, std::int64_t units) {
-    return frame.template take<unit>(static_cast<std::size_t>(units));
-  }
-  /// Values between the rows of a strip of scores; not a power of two, so that 8 rows do not share cache sets.
-  [[nodiscard]] std::int64_t strip() const noexcept { return sizes_.tokens + 16; }
-
-  void panel(const head_view<const Act>& queries, const head_view<Act>& outputs, float* logsumexp, std::int64_t t) {
-    Tiles::pack_rows(queries.from(t, panel_rows), queries_, sizes_.depth_units, panel_rows);
-    multiply_by_rows<Tiles>(sizes_.depth, queries_, sizes_.depth_units, keys_, tile_columns * sizes_.depth_units, scores_,
-                            strip(), rounded_up(t + panel_rows, 16), false);
-    softmax_rows rows;
-    Tiles::softmax(scores_, strip(), t, shape_.scale, probabilities_, strip(), rows);
-    multiply_by_rows<Tiles>((t + panel_rows) / Tiles::pair, probabilities_, strip(), values_,
-                            tile_columns * sizes_.token_units, output_, sizes_.columns, sizes_.width, false);
-    const auto out = outputs.from(t, panel_rows);
-    Tiles::store_rows(output_, sizes_.columns, out, rows.inverse_sum);
-    std::copy_n(rows.logsumexp, out.rows, logsumexp + t);
-  }
-
-  const attention_shape& shape_;
-  attention_sizes<Tiles> sizes_;
-  unit* keys_;
-  unit* values_;
-  unit* queries_;
-  unit* probabilities_;
-  float* scores_;
-  float* output_;
-};
-
-template <class Tiles, class Act>
-void attention_forward_with(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                            const Act* v, Act* o, float* logsumexp) {
-  const std::int64_t threads = pool.size();
-  const std::int64_t parts = parts_per_head(shape, threads);
-  auto frame = memory.open();
-  using pass = forward_pass<Tiles, Act>;
-  static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
-  pass* passes = frame.take<pass>(pool.size());
-  for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, frame);
-  pool.run([&](unsigned thread) {
-    for (std::int64_t u = thread; u < shape.batch * shape.kv_heads * parts; u += threads) {
-      const std::int64_t unit = u / parts;
-      passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
-    }
-  });
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
-#endif
-
-// ---- causeway/kernels/attention_backward.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
-
-// Backward attention for one set of steps (`Tiles`, see attention_tiles.hpp). With P the probabilities made again from
-// logsumexp and D = sum(d_o * o) per row (Dao et al., FlashAttention, 2022, section 3.1):
-//   dP = d_o vT,  dS = scale P (dP - D),  dv = PT d_o,  dk = dST q,  dq = dS k
-// in blocks of 64 queries x 128 keys; blocks above the diagonal are skipped, and within the blocks on it whole panels.
-// One thread sums dk and dv of a key head. Where heads are fewer than threads, each thread sums its own queries' share into
-// a copy, and the copies are added in the order of the threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-inline constexpr std::int64_t query_block = 64;
-inline constexpr std::int64_t key_block = 128;
-/// Values between rows of a block; not a power of two, so that a column of the block spreads over the cache sets.
-inline constexpr std::int64_t block_stride = key_block + 16;
-
-/// What one backward call reads and writes.
-template <class Act>
-struct backward_operands {
-  const Act* q;
-  const Act* k;
-  const Act* v;
-  const Act* o;
-  const Act* d_o;
-  const float* logsumexp;
-  Act* dq;
-  Act* dk;
-  Act* dv;
-};
-
-/// One thread's memory and its share of the backward pass.
-template <class Tiles, class Act>
-class backward_pass {
- public:
-  using unit = typename Tiles::unit;
-
-  backward_pass(const attention_shape& shape, const backward_operands<Act>& operands, scratch::frame& frame)
-      : shape_{shape},
-        x_{operands},
-        sizes_{shape},
-        keys_by_head_{take(frame, sizes_.by_head())},
-        values_by_head_{take(frame, sizes_.by_head())},
-        keys_by_token_{take(frame, sizes_.by_token())},
-        queries_{take(frame, query_block * sizes_.depth_units)},
-        gradients_{take(frame, query_block * sizes_.depth_units)},
-        queries_by_token_{take(frame, query_block / Tiles::pair * sizes_.columns)},
-        gradients_by_token_{take(frame, query_block / Tiles::pair * sizes_.columns)},
-        p_{take(frame, query_block / Tiles::pair * block_stride)},
-        ds_{take(frame, query_block / Tiles::pair * block_stride)},
-        ds_by_rows_{Tiles::pair == 1 ? ds_ : take(frame, query_block * block_stride)},
-        scores_{floats(frame, 2 * panel_rows * block_stride)},
-        dq_{floats(frame, query_block * sizes_.columns)} {}
-
-  /// Adds this part's queries of key head `head` to dk and dv ([tokens][columns] each, overwritten) and writes their dq.
-  void run(std::int64_t b, std::int64_t head, std::int64_t part, std::int64_t parts, float* dk, float* dv) {
-    const auto keys = head_of(shape_, x_.k, shape_.k_stride, b, head);
-    Tiles::pack_transposed(keys, keys_by_head_, sizes_.depth_units, sizes_.tokens);
-    Tiles::pack_tokens(keys, keys_by_token_, sizes_.columns, sizes_.tokens);
-    Tiles::pack_transposed(head_of(shape_, x_.v, shape_.v_stride, b, head), values_by_head_, sizes_.depth_units,
-                           sizes_.tokens);
-    std::fill_n(dk, sizes_.tokens * sizes_.columns, 0.0F);
-    std::fill_n(dv, sizes_.tokens * sizes_.columns, 0.0F);
-    const std::int64_t group = shape_.heads / shape_.kv_heads;
-    for (std::int64_t h = head * group; h < (head + 1) * group; ++h) {
-      for (std::int64_t i = 0; i * query_block < shape_.T; ++i) {
-        // Later blocks cost more, so they are dealt out back and forth.
-        const std::int64_t turn = i / parts % 2 == 0 ? i % parts : parts - 1 - i % parts;
-        if (turn == part) queries(b, h, i * query_block, dk, dv);
-      }
-    }
-  }
-
- private:
-  static unit* take(scratch::frame& frame, std::int64_t units) {
-    return frame.template take<unit>(static_cast<std::size_t>(units));
-  }
-  static float* floats(scratch::frame& frame, std::int64_t count) {
-    return frame.template take<float>(static_cast<std::size_t>(count));
-  }
-
-  /// One block of queries against all keys they see.
-  void queries(std::int64_t b, std::int64_t h, std::int64_t first, float* dk, float* dv) {
-    const auto q = head_of(shape_, x_.q, shape_.q_stride, b, h).from(first, query_block);
-    const auto d_o = head_of(shape_, x_.d_o, shape_.o_stride, b, h).from(first, query_block);
-    rows_ = rounded_up(q.rows, panel_rows);
-    Tiles::pack_rows(q, queries_, sizes_.depth_units, rows_);
-    Tiles::pack_rows(d_o, gradients_, sizes_.depth_units, rows_);
-    Tiles::pack_tokens(q, queries_by_token_, sizes_.columns, query_block);
-    Tiles::pack_tokens(d_o, gradients_by_token_, sizes_.columns, query_block);
-    row_constants(b, h, first, head_of(shape_, x_.o, shape_.o_stride, b, h).from(first, query_block), d_o);
-    for (std::int64_t key = 0; key < first + rows_; key += key_block) {
-      probabilities(first, key);
-      key_gradients(first, key, dk, dv);
-      query_gradients(first, key);
-    }
-    Tiles::store_rows(dq_, sizes_.columns, head_of(shape_, x_.dq, shape_.q_stride, b, h).from(first, query_block), nullptr);
-  }
-
-  void row_constants(std::int64_t b, std::int64_t h, std::int64_t first, const head_view<const Act>& o,
-                     const head_view<const Act>& d_o) {
-    float dots[query_block] = {};
-    Tiles::row_dots(o, d_o, dots);
-    const float* sums = x_.logsumexp + (b * shape_.heads + h) * shape_.T + first;
-    for (std::int64_t i = 0; i < rows_; ++i) {
-      gradient_rows& panel = constants_[i / panel_rows];
-      panel.logsumexp2[i % panel_rows] = i < o.rows ? sums[i] * log2_of_e : std::numeric_limits<float>::infinity();
-      panel.correction[i % panel_rows] = dots[i];
-    }
-  }
-
-  /// p_ and ds_ for keys [key, key + 128), as far as the queries see them.
-  void probabilities(std::int64_t first, std::int64_t key) {
-    float* dp = scores_ + panel_rows * block_stride;
-    const std::int64_t block = tile_columns * sizes_.depth_units;
-    for (std::int64_t i = 0; i < rows_; i += panel_rows) {
-      const std::int64_t offset = first + i - key;
-      const std::int64_t columns = std::min(key_block, rounded_up(offset + panel_rows, 16));
-      multiply_by_rows<Tiles>(sizes_.depth, queries_ + i * sizes_.depth_units, sizes_.depth_units,
-                              keys_by_head_ + key * sizes_.depth_units, block, scores_, block_stride, columns, false);
-      multiply_by_rows<Tiles>(sizes_.depth, gradients_ + i * sizes_.depth_units, sizes_.depth_units,
-                              values_by_head_ + key * sizes_.depth_units, block, dp, block_stride, columns, false);
-      Tiles::gradients(scores_, dp, block_stride, offset, columns, shape_.scale, constants_[i / panel_rows],
-                       p_ + i / Tiles::pair * block_stride, ds_ + i / Tiles::pair * block_stride, block_stride,
-                       ds_by_rows_ + i * block_stride, block_stride);
-    }
-  }
-
-  /// dv += PT d_o and dk += dST q for the block's keys; a panel of keys starts at the first query that sees it.
-  void key_gradients(std::int64_t first, std::int64_t key, float* dk, float* dv) {
-    const std::int64_t last = std::min(key + key_block, first + rows_);
-    for (std::int64_t j = key; j < last; j += panel_rows) {
-      const std::int64_t start = std::max<std::int64_t>(0, j - first) / Tiles::pair;
-      const std::int64_t depth = rows_ / Tiles::pair - start;
-      const std::int64_t column = start * block_stride + j - key;
-      const std::int64_t block = query_block / Tiles::pair * tile_columns;
-      multiply_by_columns<Tiles>(depth, p_ + column, block_stride, gradients_by_token_ + start * tile_columns, block,
-                                 dv + j * sizes_.columns, sizes_.columns, sizes_.width, true);
-      multiply_by_columns<Tiles>(depth, ds_ + column, block_stride, queries_by_token_ + start * tile_columns, block,
-                                 dk + j * sizes_.columns, sizes_.columns, sizes_.width, true);
-    }
-  }
-
-  /// dq_ (+)= dS k over the block's keys.
-  void query_gradients(std::int64_t first, std::int64_t key) {
-    for (std::int64_t i = 0; i < rows_; i += panel_rows) {
-      const std::int64_t depth = std::min(key_block, first + i + panel_rows - key) / Tiles::pair;
-      multiply_by_rows<Tiles>(depth, ds_by_rows_ + i * block_stride, block_stride,
-                              keys_by_token_ + key / Tiles::pair * tile_columns, tile_columns * sizes_.token_units,
-                              dq_ + i * sizes_.columns, sizes_.columns, sizes_.width, key != 0);
-    }
-  }
-
-  const attention_shape& shape_;
-  const backward_operands<Act>& x_;
-  attention_sizes<Tiles> sizes_;
-  unit* keys_by_head_;
-  unit* values_by_head_;
-  unit* keys_by_token_;
-  unit* queries_;
-  unit* gradients_;
-  unit* queries_by_token_;
-  unit* gradients_by_token_;
-  unit* p_;
-  unit* ds_;
-  unit* ds_by_rows_;
-  float* scores_;
-  float* dq_;
-  std::int64_t rows_ = 0;  ///< queries of the current block, in whole panels
-  gradient_rows constants_[query_block / panel_rows] = {};
-};
-
-/// Adds the parts' sums into the first one's, over rows [part's share) of the tokens, and stores them.
-template <class Tiles, class Act>
-void store_sums(float* sums, std::int64_t part_size, std::int64_t parts, std::int64_t columns, const head_view<Act>& out,
-                index_range tokens) {
-  for (std::int64_t part = 1; part < parts; ++part) {
-    const float* other = sums + part * part_size;
-    for (std::int64_t i = tokens.begin * columns; i < tokens.end * columns; ++i) sums[i] += other[i];
-  }
-  if (tokens.size() > 0) {
-    Tiles::store_rows(sums + tokens.begin * columns, columns, out.from(tokens.begin, tokens.size()), nullptr);
-  }
-}
-
-template <class Tiles, class Act>
-void attention_backward_with(thread_pool& pool, scratch& memory, const attention_shape& shape,
-                             const backward_operands<Act>& operands) {
-  const std::int64_t threads = pool.size();
-  const std::int64_t parts = parts_per_head(shape, threads);
-  const attention_sizes<Tiles> sizes{shape};
-  const std::int64_t size = sizes.tokens * sizes.columns;
-  auto frame = memory.open();
-  using pass = backward_pass<Tiles, Act>;
-  static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
-  pass* passes = frame.take<pass>(pool.size());
-  for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, operands, frame);
-  float* dk = frame.take<float>(static_cast<std::size_t>(threads * size));
-  float* dv = frame.take<float>(static_cast<std::size_t>(threads * size));
-  const auto store = [&](std::int64_t head, std::int64_t first_copy, index_range tokens) {
-    const std::int64_t b = head / shape.kv_heads;
-    const std::int64_t h = head % shape.kv_heads;
-    store_sums<Tiles>(dk + first_copy * size, size, parts, sizes.columns, head_of(shape, operands.dk, shape.k_stride, b, h),
-                      tokens);
-    store_sums<Tiles>(dv + first_copy * size, size, parts, sizes.columns, head_of(shape, operands.dv, shape.v_stride, b, h),
-                      tokens);
-  };
-  const std::int64_t heads = shape.batch * shape.kv_heads;
-  if (parts == 1) {
-    pool.run([&](unsigned thread) {
-      for (std::int64_t head = thread; head < heads; head += threads) {
-        passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
-        store(head, thread, {0, shape.T});
-      }
-    });
-    return;
-  }
-  for (std::int64_t head = 0; head < heads; ++head) {
-    pool.run([&](unsigned thread) {
-      passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, thread, parts, dk + thread * size,
-                         dv + thread * size);
-    });
-    pool.run([&](unsigned thread) { store(head, 0, share_of(shape.T, thread, pool.size())); });
-  }
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
-#endif
-
-// ---- causeway/kernels/attention_tiles_avx2.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
-
-// The steps of attention_tiles.hpp for AVX2: by hand where the compiler does not vectorise, the rest from the loops of the
-// portable level.
-
-#if CAUSEWAY_X86_SIMD
-
-#include <immintrin.h>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// c[4][16] (+)= A B: 8 sums, 2 columns and a row's value fill 11 of the 16 registers.
-template <bool ByRows>
-CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX2 void product4x16(std::int64_t depth, const float* a, std::int64_t lda,
-                                                             const float* b, float* c, std::int64_t ldc, bool accumulate) {
-  __m256 sums[4][2];
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    sums[i][0] = accumulate ? _mm256_loadu_ps(c + i * ldc) : _mm256_setzero_ps();
-    sums[i][1] = accumulate ? _mm256_loadu_ps(c + i * ldc + 8) : _mm256_setzero_ps();
-  }
-  for (std::int64_t p = 0; p < depth; ++p) {
-    const __m256 left = _mm256_loadu_ps(b + p * tile_columns);
-    const __m256 right = _mm256_loadu_ps(b + p * tile_columns + 8);
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const __m256 x = _mm256_broadcast_ss(ByRows ? a + i * lda + p : a + p * lda + i);
-      sums[i][0] = _mm256_fmadd_ps(x, left, sums[i][0]);
-      sums[i][1] = _mm256_fmadd_ps(x, right, sums[i][1]);
-    }
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    _mm256_storeu_ps(c + i * ldc, sums[i][0]);
-    _mm256_storeu_ps(c + i * ldc + 8, sums[i][1]);
-  }
-}
-
-/// c[8][width] (+)= A B.
-template <bool ByRows>
-CAUSEWAY_TARGET_AVX2 void product_avx2(std::int64_t depth, const float* a, std::int64_t lda, const float* b, float* c,
-                                       std::int64_t ldc, std::int64_t width, bool accumulate) {
-  const std::int64_t columns = width > 16 ? 32 : 16;
-  for (std::int64_t i = 0; i < panel_rows; i += 4) {
-    const float* rows = ByRows ? a + i * lda : a + i;
-    for (std::int64_t j = 0; j < columns; j += 16) {
-      product4x16<ByRows>(depth, rows, lda, b + j, c + i * ldc + j, ldc, accumulate);
-    }
-  }
-}
-
-#define CAUSEWAY_INLINE_AVX2 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX2
-
-/// 2^t for t below 128; 0 below -126. Relative error 1e-7.
-CAUSEWAY_INLINE_AVX2 __m256 power_of_two(__m256 t) {
-  const __m256 lowest = _mm256_set1_ps(-126.0F);
-  const __m256 kept = _mm256_cmp_ps(t, lowest, _CMP_NLT_UQ);  // a NaN is kept
-  const __m256 clamped = _mm256_min_ps(_mm256_set1_ps(127.0F), _mm256_max_ps(lowest, t));
-  const __m256 rounded = _mm256_round_ps(clamped, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m256 r = _mm256_sub_ps(clamped, rounded);
-  __m256 p = _mm256_set1_ps(0.001327647129F);
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.009675540961F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.055507130921F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.240221202374F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.693146944046F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.00000012F));
-  const __m256i exponent = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(rounded), _mm256_set1_epi32(127)), 23);
-  return _mm256_and_ps(kept, _mm256_mul_ps(p, _mm256_castsi256_ps(exponent)));
-}
-
-/// All ones in the lanes below `count`.
-CAUSEWAY_INLINE_AVX2 __m256 lanes8(std::int64_t count) {
-  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  const auto limit = static_cast<int>(std::clamp<std::int64_t>(count, 0, 8));
-  return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(limit), index));
-}
-
-template <bool Maximum>
-CAUSEWAY_INLINE_AVX2 float reduce8(__m256 v) {
-  alignas(32) float x[8];
-  _mm256_store_ps(x, v);
-  float all = x[0];
-  for (int i = 1; i < 8; ++i) all = Maximum ? std::max(all, x[i]) : all + x[i];
-  return all;
-}
-
-CAUSEWAY_INLINE_AVX2 __m256 load8(const float* p) { return _mm256_loadu_ps(p); }
-CAUSEWAY_INLINE_AVX2 __m256 load8(const bf16* p) {
-  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
-}
-
-/// out[p*ld + j] = x.row(first + j)[column + p] for 8 x 8 values.
-template <class Act>
-CAUSEWAY_INLINE_AVX2 void transpose8(const head_view<const Act>& x, std::int64_t first, std::int64_t column, float* out,
-                                     std::int64_t ld) {
-  __m256 r[8];
-  __m256 t[8];
-  CAUSEWAY_UNROLL
-  for (int j = 0; j < 8; ++j) r[j] = load8(x.row(first + j) + column);
-  CAUSEWAY_UNROLL
-  for (int j = 0; j < 8; j += 2) {
-    t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
-    t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
-  }
-  CAUSEWAY_UNROLL
-  for (int j = 0; j < 8; j += 4) {
-    r[j] = _mm256_shuffle_ps(t[j], t[j + 2], 0x44);
-    r[j + 1] = _mm256_shuffle_ps(t[j], t[j + 2], 0xEE);
-    r[j + 2] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0x44);
-    r[j + 3] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0xEE);
-  }
-  CAUSEWAY_UNROLL
-  for (int j = 0; j < 4; ++j) {
-    _mm256_storeu_ps(out + j * ld, _mm256_permute2f128_ps(r[j], r[j + 4], 0x20));
-    _mm256_storeu_ps(out + (j + 4) * ld, _mm256_permute2f128_ps(r[j], r[j + 4], 0x31));
-  }
-}
-
-/// Whole squares of 8 through registers, the rest value by value.
-template <class Act>
-CAUSEWAY_TARGET_AVX2 void pack_transposed_avx2(const head_view<const Act>& x, float* out, std::int64_t depth,
-                                               std::int64_t tokens) {
-  for (std::int64_t t = 0; t < tokens; t += 8) {
-    float* column = out + t / tile_columns * tile_columns * depth + t % tile_columns;
-    std::int64_t p = 0;
-    if (t + 8 <= x.rows) {
-      for (; p + 8 <= x.columns; p += 8) transpose8(x, t, p, column + p * tile_columns, tile_columns);
-    }
-    for (; p < depth; ++p) {
-      for (std::int64_t j = 0; j < 8; ++j) {
-        const bool real = t + j < x.rows && p < x.columns;
-        column[p * tile_columns + j] = real ? static_cast<float>(x.row(t + j)[p]) : 0.0F;
-      }
-    }
-  }
-}
-
-template <class Act>
-CAUSEWAY_TARGET_AVX2 void row_dots_avx2(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
-  for (std::int64_t i = 0; i < a.rows; ++i) {
-    __m256 sums = _mm256_setzero_ps();
-    std::int64_t j = 0;
-    for (; j + 8 <= a.columns; j += 8) sums = _mm256_fmadd_ps(load8(a.row(i) + j), load8(b.row(i) + j), sums);
-    float sum = reduce8<false>(sums);
-    for (; j < a.columns; ++j) sum += static_cast<float>(a.row(i)[j]) * static_cast<float>(b.row(i)[j]);
-    dots[i] = sum;
-  }
-}
-
-CAUSEWAY_TARGET_AVX2 inline void softmax_avx2(const float* s, std::int64_t ld, std::int64_t first, float scale, float* p,
-                                              std::int64_t ldp, softmax_rows& rows) {
-  const __m256 scale2 = _mm256_set1_ps(scale * log2_of_e);
-  const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
-  const std::int64_t columns = rounded_up(first + panel_rows, 16);
-  for (std::int64_t i = 0; i < panel_rows; ++i) {
-    const float* line = s + i * ld;
-    const std::int64_t valid = first + i + 1;
-    __m256 tops = lowest;
-    for (std::int64_t j = 0; j < columns; j += 8) {
-      tops = _mm256_max_ps(tops, _mm256_blendv_ps(lowest, _mm256_loadu_ps(line + j), lanes8(valid - j)));
-    }
-    const float top = reduce8<true>(tops);
-    const __m256 shift = _mm256_mul_ps(_mm256_set1_ps(-top), scale2);
-    __m256 sums = _mm256_setzero_ps();
-    for (std::int64_t j = 0; j < columns; j += 8) {
-      const __m256 t = _mm256_fmadd_ps(_mm256_loadu_ps(line + j), scale2, shift);
-      const __m256 e = _mm256_and_ps(power_of_two(t), lanes8(valid - j));
-      sums = _mm256_add_ps(sums, e);
-      _mm256_storeu_ps(p + i * ldp + j, e);
-    }
-    const float sum = reduce8<false>(sums);
-    rows.inverse_sum[i] = 1.0F / sum;
-    rows.logsumexp[i] = top * scale + std::log(sum);
-  }
-}
-
-CAUSEWAY_TARGET_AVX2 inline void gradients_avx2(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
-                                                std::int64_t columns, float scale, const gradient_rows& rows, float* p,
-                                                float* ds, std::int64_t ldp) {
-  const __m256 scale2 = _mm256_set1_ps(scale * log2_of_e);
-  for (std::int64_t i = 0; i < panel_rows; ++i) {
-    const __m256 shift = _mm256_set1_ps(rows.logsumexp2[i]);
-    const __m256 correction = _mm256_set1_ps(rows.correction[i]);
-    for (std::int64_t j = 0; j < columns; j += 8) {
-      const __m256 t = _mm256_fmsub_ps(_mm256_loadu_ps(s + i * ld + j), scale2, shift);
-      const __m256 e = _mm256_and_ps(power_of_two(t), lanes8(first + i + 1 - j));
-      const __m256 difference = _mm256_sub_ps(_mm256_loadu_ps(dp + i * ld + j), correction);
-      _mm256_storeu_ps(p + i * ldp + j, e);
-      _mm256_storeu_ps(ds + i * ldp + j, _mm256_mul_ps(_mm256_mul_ps(e, _mm256_set1_ps(scale)), difference));
-    }
-  }
-}
-
-/// The AVX2 steps.
-template <class Act>
-struct avx2_tiles {
-  using unit = float;
-  static constexpr std::int64_t pair = 1;
-
-  static CAUSEWAY_TARGET_AVX2_LOOPS void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
-    pack_rows_loop(x, out, ld, rows);
-  }
-  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
-    pack_transposed_avx2(x, out, depth, tokens);
-  }
-  static CAUSEWAY_TARGET_AVX2_LOOPS void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns,
-                                                     std::int64_t tokens) {
-    pack_tokens_loop(x, out, columns, tokens);
-  }
-  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                              std::int64_t ldc, std::int64_t width, bool accumulate) {
-    product_avx2<true>(depth, a, lda, b, c, ldc, width, accumulate);
-  }
-  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
-    product_avx2<false>(depth, a, lda, b, c, ldc, width, accumulate);
-  }
-  static void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p, std::int64_t ldp,
-                      softmax_rows& rows) {
-    softmax_avx2(s, ld, first, scale, p, ldp, rows);
-  }
-  static void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first, std::int64_t columns,
-                        float scale, const gradient_rows& rows, unit* p, unit* ds, std::int64_t ldp, unit*, std::int64_t) {
-    gradients_avx2(s, dp, ld, first, columns, scale, rows, p, ds, ldp);
-  }
-  static CAUSEWAY_TARGET_AVX2_LOOPS void store_rows(const float* tile, std::int64_t ld, head_view<Act> out,
-                                                    const float* factors) {
-    store_rows_loop(tile, ld, out, factors);
-  }
-  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_avx2(a, b, dots); }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_X86_SIMD
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
-#endif
-
-// ---- causeway/kernels/attention_tiles_avx512.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
-
-// The steps of attention_tiles.hpp in AVX-512: `avx512_tiles` multiplies f32, `avx512_bf16_tiles` pairs of bf16 with sums
-// in f32. Edges are handled by masks while packing; the products have none.
-
-#if CAUSEWAY_X86_SIMD
-
-#include <immintrin.h>
-
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC bug 105593: its own intrinsics start from `__Y = __Y`
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
-#define CAUSEWAY_INLINE_AVX512 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX512
-#define CAUSEWAY_INLINE_AVX512_BF16 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX512_BF16
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// The lanes below `count` of 16 and of 32.
-CAUSEWAY_ALWAYS_INLINE std::uint16_t lanes16(std::int64_t count) {
-  return static_cast<std::uint16_t>(count >= 16 ? 0xFFFFU : count <= 0 ? 0U : (1U << count) - 1U);
-}
-CAUSEWAY_ALWAYS_INLINE std::uint32_t lanes32(std::int64_t count) {
-  return count >= 32 ? ~0U : count <= 0 ? 0U : (1U << count) - 1U;
-}
-
-/// Up to 16 values as f32, zeros beyond `count`.
-CAUSEWAY_INLINE_AVX512 __m512 load_f32(const float* p, std::int64_t count) {
-  return _mm512_maskz_loadu_ps(lanes16(count), p);
-}
-CAUSEWAY_INLINE_AVX512 __m512 load_f32(const bf16* p, std::int64_t count) {
-  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes16(count), p));
-  return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
-}
-CAUSEWAY_INLINE_AVX512 void store_f32(float* p, __m512 v, std::int64_t count) {
-  _mm512_mask_storeu_ps(p, lanes16(count), v);
-}
-/// Rounds to nearest even; NaN stays NaN.
-CAUSEWAY_INLINE_AVX512 void store_f32(bf16* p, __m512 v, std::int64_t count) {
-  const __m512i u = _mm512_castps_si512(v);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7FFF)), odd);
-  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-  rounded = _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
-  _mm256_mask_storeu_epi16(p, lanes16(count), _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
-}
-
-/// 2^t for any t: 0 far below, infinite far above. Relative error 1e-7.
-CAUSEWAY_INLINE_AVX512 __m512 power_of_two(__m512 t) {
-  const __m512 r = _mm512_reduce_ps(t, 0);  // t - nearest integer
-  __m512 p = _mm512_set1_ps(0.001327647129F);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.009675540961F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.055507130921F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.240221202374F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.693146944046F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.00000012F));
-  return _mm512_scalef_ps(p, _mm512_sub_ps(t, r));
-}
-
-/// rows[j][i] of 16 x 16 units becomes out[i*ld + j].
-CAUSEWAY_INLINE_AVX512 void transpose16(__m512i (&r)[16], void* out, std::int64_t ld) {
-  __m512i t[16];
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
-    t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xDD);
-    t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
-    t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xDD);
-  }
-  float* base = static_cast<float*>(out);
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    _mm512_storeu_si512(base + i * ld, _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88));
-    _mm512_storeu_si512(base + (8 + i) * ld, _mm512_shuffle_i32x4(t[i], t[8 + i], 0xDD));
-    _mm512_storeu_si512(base + (4 + i) * ld, _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88));
-    _mm512_storeu_si512(base + (12 + i) * ld, _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xDD));
-  }
-}
-
-/// A loader reads 16 units of a row: `at(row, first value, values in the row)`.
-template <class Act>
-struct f32_units {
-  static CAUSEWAY_INLINE_AVX512 __m512i at(const Act* row, std::int64_t first, std::int64_t columns) {
-    return _mm512_castps_si512(load_f32(row + first, columns - first));
-  }
-};
-struct bf16_units {
-  static CAUSEWAY_INLINE_AVX512 __m512i at(const bf16* row, std::int64_t first, std::int64_t columns) {
-    return _mm512_maskz_loadu_epi16(lanes32(columns - first), row + first);
-  }
-};
-
-template <class Units, std::int64_t Pair, class Act>
-CAUSEWAY_TARGET_AVX512 void pack_rows_avx512(const head_view<const Act>& x, void* out, std::int64_t ld, std::int64_t rows) {
-  float* line = static_cast<float*>(out);
-  for (std::int64_t i = 0; i < rows; ++i, line += ld) {
-    const bool real = i < x.rows;
-    for (std::int64_t j = 0; j < ld; j += 16) {
-      const __m512i v = real ? Units::at(x.row(i), j * Pair, x.columns) : _mm512_setzero_si512();
-      _mm512_mask_storeu_epi32(line + j, lanes16(ld - j), v);
-    }
-  }
-}
-
-/// `depth` and `tokens` are multiples of 16 and 32.
-template <class Units, std::int64_t Pair, class Act>
-CAUSEWAY_TARGET_AVX512 void pack_transposed_avx512(const head_view<const Act>& x, void* out, std::int64_t depth,
-                                                   std::int64_t tokens) {
-  for (std::int64_t t = 0; t < tokens; t += 16) {
-    float* column = static_cast<float*>(out) + t / tile_columns * tile_columns * depth + t % tile_columns;
-    for (std::int64_t p = 0; p < depth; p += 16) {
-      __m512i r[16];
-      CAUSEWAY_UNROLL
-      for (int j = 0; j < 16; ++j) {
-        r[j] = t + j < x.rows ? Units::at(x.row(t + j), p * Pair, x.columns) : _mm512_setzero_si512();
-      }
-      transpose16(r, column + p * tile_columns, tile_columns);
-    }
-  }
-}
-
-template <class Act>
-CAUSEWAY_TARGET_AVX512 void store_rows_avx512(const float* tile, std::int64_t ld, const head_view<Act>& out,
-                                              const float* factors) {
-  for (std::int64_t i = 0; i < out.rows; ++i) {
-    const __m512 factor = _mm512_set1_ps(factors == nullptr ? 1.0F : factors[i]);
-    Act* row = out.row(i);
-    for (std::int64_t j = 0; j < out.columns; j += 16) {
-      store_f32(row + j, _mm512_mul_ps(factor, _mm512_loadu_ps(tile + i * ld + j)), out.columns - j);
-    }
-  }
-}
-
-template <class Act>
-CAUSEWAY_TARGET_AVX512 void row_dots_avx512(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
-  for (std::int64_t i = 0; i < a.rows; ++i) {
-    __m512 sum = _mm512_setzero_ps();
-    for (std::int64_t j = 0; j < a.columns; j += 16) {
-      sum = _mm512_fmadd_ps(load_f32(a.row(i) + j, a.columns - j), load_f32(b.row(i) + j, a.columns - j), sum);
-    }
-    dots[i] = _mm512_reduce_add_ps(sum);
-  }
-}
-
-/// One row of a softmax: probabilities times their sum are handed to `put(column, values)`.
-CAUSEWAY_INLINE_AVX512 float row_maximum(const float* line, std::int64_t vectors, __mmask16 last) {
-  const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
-  __m512 top = _mm512_mask_loadu_ps(lowest, last, line + (vectors - 1) * 16);
-  for (std::int64_t v = 0; v + 1 < vectors; ++v) top = _mm512_max_ps(top, _mm512_loadu_ps(line + v * 16));
-  return _mm512_reduce_max_ps(top);
-}
-
-/// The AVX-512 steps in f32.
-template <class Act>
-struct avx512_tiles {
-  using unit = float;
-  static constexpr std::int64_t pair = 1;
-
-  static void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
-    pack_rows_avx512<f32_units<Act>, 1>(x, out, ld, rows);
-  }
-  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
-    pack_transposed_avx512<f32_units<Act>, 1>(x, out, depth, tokens);
-  }
-  static CAUSEWAY_TARGET_AVX512 void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns,
-                                                 std::int64_t tokens) {
-    for (std::int64_t j = 0; j < columns; j += 16) {
-      float* line = out + j / tile_columns * tile_columns * tokens + j % tile_columns;
-      for (std::int64_t i = 0; i < tokens; ++i) {
-        const bool real = i < x.rows;
-        _mm512_storeu_ps(line + i * tile_columns, real ? load_f32(x.row(i) + j, x.columns - j) : _mm512_setzero_ps());
-      }
-    }
-  }
-
-  /// RowStep and SumStep are `lda` or, for 0, one unit.
-  template <int Vectors, bool ByRows>
-  static CAUSEWAY_INLINE_AVX512 void product(std::int64_t depth, const float* a, std::int64_t lda, const float* b, float* c,
-                                             std::int64_t ldc, bool accumulate) {
-    __m512 sums[panel_rows][Vectors];
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < panel_rows; ++i) {
-      CAUSEWAY_UNROLL
-      for (int v = 0; v < Vectors; ++v)
-        sums[i][v] = accumulate ? _mm512_loadu_ps(c + i * ldc + 16 * v) : _mm512_setzero_ps();
-    }
-    for (std::int64_t p = 0; p < depth; ++p) {
-      __m512 columns[Vectors];
-      CAUSEWAY_UNROLL
-      for (int v = 0; v < Vectors; ++v) columns[v] = _mm512_loadu_ps(b + p * tile_columns + 16 * v);
-      CAUSEWAY_UNROLL
-      for (int i = 0; i < panel_rows; ++i) {
-        const __m512 x = _mm512_set1_ps(ByRows ? a[i * lda + p] : a[p * lda + i]);
-        CAUSEWAY_UNROLL
-        for (int v = 0; v < Vectors; ++v) sums[i][v] = _mm512_fmadd_ps(x, columns[v], sums[i][v]);
-      }
-    }
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < panel_rows; ++i) {
-      CAUSEWAY_UNROLL
-      for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(c + i * ldc + 16 * v, sums[i][v]);
-    }
-  }
-  static CAUSEWAY_TARGET_AVX512 void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b,
-                                                     float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
-    if (width > 16) {
-      product<2, true>(depth, a, lda, b, c, ldc, accumulate);
-    } else {
-      product<1, true>(depth, a, lda, b, c, ldc, accumulate);
-    }
-  }
-  static CAUSEWAY_TARGET_AVX512 void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b,
-                                                        float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
-    if (width > 16) {
-      product<2, false>(depth, a, lda, b, c, ldc, accumulate);
-    } else {
-      product<1, false>(depth, a, lda, b, c, ldc, accumulate);
-    }
-  }
-
-  static CAUSEWAY_TARGET_AVX512 void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p,
-                                             std::int64_t ldp, softmax_rows& rows) {
-    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
-    const std::int64_t vectors = first / 16 + 1;
-    for (std::int64_t i = 0; i < panel_rows; ++i) {
-      float* line = s + i * ld;
-      const __mmask16 last = lanes16(first % 16 + i + 1);
-      const float top = row_maximum(line, vectors, last);
-      const __m512 shift = _mm512_mul_ps(_mm512_set1_ps(-top), scale2);
-      __m512 sum = _mm512_setzero_ps();
-      for (std::int64_t v = 0; v < vectors; ++v) {
-        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(line + v * 16), scale2, shift);
-        const __m512 e = _mm512_maskz_mov_ps(v + 1 < vectors ? 0xFFFFU : last, power_of_two(t));
-        sum = _mm512_add_ps(sum, e);
-        _mm512_storeu_ps(p + i * ldp + v * 16, e);
-      }
-      const float total = _mm512_reduce_add_ps(sum);
-      rows.inverse_sum[i] = 1.0F / total;
-      rows.logsumexp[i] = top * scale + std::log(total);
-    }
-  }
-
-  static CAUSEWAY_TARGET_AVX512 void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
-                                               std::int64_t columns, float scale, const gradient_rows& rows, unit* p,
-                                               unit* ds, std::int64_t ldp, unit*, std::int64_t) {
-    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
-    for (std::int64_t i = 0; i < panel_rows; ++i) {
-      const __m512 shift = _mm512_set1_ps(-rows.logsumexp2[i]);
-      const __m512 correction = _mm512_set1_ps(rows.correction[i]);
-      for (std::int64_t j = 0; j < columns; j += 16) {
-        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(s + i * ld + j), scale2, shift);
-        const __m512 e = _mm512_maskz_mov_ps(lanes16(first + i + 1 - j), power_of_two(t));
-        const __m512 difference = _mm512_sub_ps(_mm512_loadu_ps(dp + i * ld + j), correction);
-        _mm512_storeu_ps(p + i * ldp + j, e);
-        _mm512_storeu_ps(ds + i * ldp + j, _mm512_mul_ps(_mm512_mul_ps(e, _mm512_set1_ps(scale)), difference));
-      }
-    }
-  }
-
-  static void store_rows(const float* tile, std::int64_t ld, head_view<Act> out, const float* factors) {
-    store_rows_avx512(tile, ld, out, factors);
-  }
-  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_avx512(a, b, dots); }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-
-#endif  // CAUSEWAY_X86_SIMD
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
-#endif
-
-// ---- causeway/kernels/attention_tiles_bf16.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
-#define CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
-
-// The steps of attention_tiles.hpp with AVX-512's bf16 dot product: a unit is two values that are neighbours in the summed
-// dimension, sums are in f32. Probabilities and their gradients are rounded to bf16 before they are multiplied.
-
-#if CAUSEWAY_X86_SIMD
-
-#include <immintrin.h>
-
-#if !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC bug 105593: its own intrinsics start from `__Y = __Y`
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// 32 bf16: `low` rounded in the lower half, `high` in the upper one.
-CAUSEWAY_INLINE_AVX512_BF16 __m512i round_two(__m512 low, __m512 high) {
-  const __m512bh rounded = _mm512_cvtne2ps_pbh(high, low);
-  __m512i bits;
-  __builtin_memcpy(&bits, &rounded, sizeof bits);
-  return bits;
-}
-
-/// Turns [16 of row 0 | 16 of row 1] into 16 units (row 0, row 1).
-CAUSEWAY_INLINE_AVX512 __m512i interleave_halves(__m512i halves) {
-  alignas(64) static constexpr std::uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                                          8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-  return _mm512_permutexvar_epi16(_mm512_load_si512(order), halves);
-}
-
-CAUSEWAY_INLINE_AVX512_BF16 __m512 dot_units(__m512 sum, __m512i x, __m512i y) {
-  __m512bh a;
-  __m512bh b;
-  __builtin_memcpy(&a, &x, sizeof a);
-  __builtin_memcpy(&b, &y, sizeof b);
-  return _mm512_dpbf16_ps(sum, a, b);
-}
-
-/// c[8][16*Vectors] (+)= A B, as avx512_tiles::product.
-template <int Vectors, bool ByRows>
-CAUSEWAY_TARGET_AVX512_BF16 void product_bf16(std::int64_t depth, const std::uint32_t* a, std::int64_t lda,
-                                              const std::uint32_t* b, float* c, std::int64_t ldc, bool accumulate) {
-  __m512 sums[panel_rows][Vectors];
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < panel_rows; ++i) {
-    CAUSEWAY_UNROLL
-    for (int v = 0; v < Vectors; ++v) sums[i][v] = accumulate ? _mm512_loadu_ps(c + i * ldc + 16 * v) : _mm512_setzero_ps();
-  }
-  for (std::int64_t p = 0; p < depth; ++p) {
-    __m512i columns[Vectors];
-    CAUSEWAY_UNROLL
-    for (int v = 0; v < Vectors; ++v) columns[v] = _mm512_loadu_si512(b + p * tile_columns + 16 * v);
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < panel_rows; ++i) {
-      const __m512i x = _mm512_set1_epi32(static_cast<int>(ByRows ? a[i * lda + p] : a[p * lda + i]));
-      CAUSEWAY_UNROLL
-      for (int v = 0; v < Vectors; ++v) sums[i][v] = dot_units(sums[i][v], x, columns[v]);
-    }
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < panel_rows; ++i) {
-    CAUSEWAY_UNROLL
-    for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(c + i * ldc + 16 * v, sums[i][v]);
-  }
-}
-
-/// The bf16 steps.
-struct avx512_bf16_tiles {
-  using unit = std::uint32_t;
-  static constexpr std::int64_t pair = 2;
-
-  static void pack_rows(head_view<const bf16> x, unit* out, std::int64_t ld, std::int64_t rows) {
-    pack_rows_avx512<bf16_units, 2>(x, out, ld, rows);
-  }
-  static void pack_transposed(head_view<const bf16> x, unit* out, std::int64_t depth, std::int64_t tokens) {
-    pack_transposed_avx512<bf16_units, 2>(x, out, depth, tokens);
-  }
-  static CAUSEWAY_TARGET_AVX512 void pack_tokens(head_view<const bf16> x, unit* out, std::int64_t columns,
-                                                 std::int64_t tokens) {
-    for (std::int64_t j = 0; j < columns; j += 16) {
-      unit* line = out + j / tile_columns * tile_columns * (tokens / 2) + j % tile_columns;
-      for (std::int64_t i = 0; i < tokens; i += 2) {
-        const __mmask16 even = lanes16(i < x.rows ? x.columns - j : 0);
-        const __mmask16 odd = lanes16(i + 1 < x.rows ? x.columns - j : 0);
-        const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(even, x.row(i) + j));
-        const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(odd, x.row(i + 1) + j));
-        _mm512_storeu_si512(line + i / 2 * tile_columns, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
-      }
-    }
-  }
-  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                              std::int64_t ldc, std::int64_t width, bool accumulate) {
-    const auto product = width > 16 ? product_bf16<2, true> : product_bf16<1, true>;
-    product(depth, a, lda, b, c, ldc, accumulate);
-  }
-  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
-                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
-    const auto product = width > 16 ? product_bf16<2, false> : product_bf16<1, false>;
-    product(depth, a, lda, b, c, ldc, accumulate);
-  }
-
-  static CAUSEWAY_TARGET_AVX512_BF16 void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p,
-                                                  std::int64_t ldp, softmax_rows& rows) {
-    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
-    const std::int64_t vectors = first / 16 + 1;
-    for (std::int64_t i = 0; i < panel_rows; ++i) {
-      const float* line = s + i * ld;
-      const __mmask16 last = lanes16(first % 16 + i + 1);
-      const float top = row_maximum(line, vectors, last);
-      const __m512 shift = _mm512_mul_ps(_mm512_set1_ps(-top), scale2);
-      __m512 sum = _mm512_setzero_ps();
-      for (std::int64_t v = 0; v < vectors; ++v) {
-        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(line + v * 16), scale2, shift);
-        const __m512 e = _mm512_maskz_mov_ps(v + 1 < vectors ? 0xFFFFU : last, power_of_two(t));
-        sum = _mm512_add_ps(sum, e);
-        const __m256bh rounded = _mm512_cvtneps_pbh(e);
-        __builtin_memcpy(p + i * ldp + v * 8, &rounded, sizeof rounded);
-      }
-      const float total = _mm512_reduce_add_ps(sum);
-      rows.inverse_sum[i] = 1.0F / total;
-      rows.logsumexp[i] = top * scale + std::log(total);
-    }
-  }
-
-  /// Two rows at a time, because they share units of p and ds (by columns). ds_rows holds ds by rows.
-  static CAUSEWAY_TARGET_AVX512_BF16 void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
-                                                    std::int64_t columns, float scale, const gradient_rows& rows, unit* p,
-                                                    unit* ds, std::int64_t ldp, unit* ds_rows, std::int64_t ld_rows) {
-    for (std::int64_t i = 0; i < panel_rows; i += 2) {
-      for (std::int64_t j = 0; j < columns; j += 16) {
-        __m512 e[2];
-        __m512 d[2];
-        CAUSEWAY_UNROLL
-        for (int r = 0; r < 2; ++r) {
-          const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
-          const __m512 shift = _mm512_set1_ps(rows.logsumexp2[i + r]);
-          const __m512 t = _mm512_fmsub_ps(_mm512_loadu_ps(s + (i + r) * ld + j), scale2, shift);
-          e[r] = _mm512_maskz_mov_ps(lanes16(first + i + r + 1 - j), power_of_two(t));
-          const __m512 correction = _mm512_set1_ps(rows.correction[i + r]);
-          const __m512 difference = _mm512_sub_ps(_mm512_loadu_ps(dp + (i + r) * ld + j), correction);
-          d[r] = _mm512_mul_ps(_mm512_mul_ps(e[r], _mm512_set1_ps(scale)), difference);
-        }
-        _mm512_storeu_si512(p + i / 2 * ldp + j, interleave_halves(round_two(e[0], e[1])));
-        const __m512i both = round_two(d[0], d[1]);
-        _mm512_storeu_si512(ds + i / 2 * ldp + j, interleave_halves(both));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(ds_rows + i * ld_rows + j / 2), _mm512_castsi512_si256(both));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(ds_rows + (i + 1) * ld_rows + j / 2),
-                            _mm512_extracti64x4_epi64(both, 1));
-      }
-    }
-  }
-
-  static void store_rows(const float* tile, std::int64_t ld, head_view<bf16> out, const float* factors) {
-    store_rows_avx512(tile, ld, out, factors);
-  }
-  static void row_dots(head_view<const bf16> a, head_view<const bf16> b, float* dots) { row_dots_avx512(a, b, dots); }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#if !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-
-#endif  // CAUSEWAY_X86_SIMD
-
-#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
-#endif
-
-// ---- causeway/kernels/impl/attention.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
-#define CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
-
-// Bodies of kernels/attention.hpp: which instructions compute it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// Calls `f` with the steps for `level`, which this machine must support.
-template <class Act, class F>
-void with_tiles(simd_level level, F&& f) {
-#if CAUSEWAY_X86_SIMD
-  if constexpr (std::is_same_v<Act, bf16>) {
-    if (level >= simd_level::avx512_bf16) return f(std::type_identity<avx512_bf16_tiles>{});
-  }
-  if (level >= simd_level::avx512) return f(std::type_identity<avx512_tiles<Act>>{});
-  if (level >= simd_level::avx2) return f(std::type_identity<avx2_tiles<Act>>{});
-#endif
-  (void)level;
-  f(std::type_identity<portable_tiles<Act>>{});
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-template <class Act>
-  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
-void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                       const Act* v, Act* o, float* logsumexp, simd_level level) {
-  expect_valid(shape);
-  detail::with_tiles<Act>(level, [&](auto tiles) {
-    detail::attention_forward_with<typename decltype(tiles)::type>(pool, memory, shape, q, k, v, o, logsumexp);
-  });
-}
-
-template <class Act>
-  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
-void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
-                        const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
-                        simd_level level) {
-  expect_valid(shape);
-  const detail::backward_operands<Act> operands{q, k, v, o, d_o, logsumexp, dq, dk, dv};
-  detail::with_tiles<Act>(level, [&](auto tiles) {
-    detail::attention_backward_with<typename decltype(tiles)::type>(pool, memory, shape, operands);
-  });
-}
-
-#ifdef CAUSEWAY_COMPILED
-template void attention_forward(thread_pool&, scratch&, const attention_shape&, const float*, const float*, const float*,
-                                float*, float*, simd_level);
-template void attention_forward(thread_pool&, scratch&, const attention_shape&, const bf16*, const bf16*, const bf16*,
-                                bf16*, float*, simd_level);
-template void attention_backward(thread_pool&, scratch&, const attention_shape&, const float*, const float*, const float*,
-                                 const float*, const float*, const float*, float*, float*, float*, simd_level);
-template void attention_backward(thread_pool&, scratch&, const attention_shape&, const bf16*, const bf16*, const bf16*,
-                                 const bf16*, const bf16*, const float*, bf16*, bf16*, bf16*, simd_level);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
-#endif
-
-// ---- causeway/kernels/packed_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_HPP
-#define CAUSEWAY_KERNELS_PACKED_GEMM_HPP
-
-// Our own matrix product. It needs no library and no compiler flags: the instruction set is chosen at run time. Operands
-// are copied into panels that the tile kernels read in order (the way of Goto and van de Geijn, "Anatomy of
-// High-Performance Matrix Multiplication", 2008). Every element of C is one sum in one order, whatever the number of
-// threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// What our products take: sums are in f32.
-template <class In, class Out>
-concept gemm_types = (std::same_as<In, float> && std::same_as<Out, float>) ||
-                     (std::same_as<In, bf16> && (std::same_as<Out, float> || std::same_as<Out, bf16>));
-
-/// The packed product. Reaches about nine tenths of the multiply-add peak on the shapes of training; works on any machine.
-class packed_gemm {
- public:
-  static constexpr std::string_view name = "packed";
-
-  /// Uses what is quickest here.
-  packed_gemm() = default;
-  /// Uses `level`, or less where the machine has less.
-  explicit packed_gemm(simd_level level) : asked_{std::min(level, detect_simd_level())} {}
-
-  template <class In, class Out>
-    requires gemm_types<In, Out>
-  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments);
-
-  /// The level for operands of `In`.
-  template <class In = float>
-  [[nodiscard]] simd_level level() const {
-    return asked_ ? *asked_ : product_level<In>();
-  }
-  /// One line for a person, with what the machine has, such as "packed gemm (avx512, avx512_bf16)".
-  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level())} + ")"; }
-
- private:
-  template <class In, class Out>
-  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads);
-
-  std::optional<simd_level> asked_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_HPP
-
-// ---- causeway/kernels/packed_gemm_avx2.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
-#define CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
-
-// Packing and tile product with AVX2 and FMA. A tile is 6 x 16 sums: 12 of the 16 registers, two for B, one for
-// A. bf16 operands are widened to f32 while they are packed. Lanes beyond an operand's edge repeat its last lane or are
-// zero: they feed only sums that nobody reads.
-
-#if CAUSEWAY_X86_SIMD
-#include <immintrin.h>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// Eight values, of which the first `count` exist and the others are zero.
-struct avx2_values {
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256i first(std::int64_t count) noexcept {
-    const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index);
-  }
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const float* from, std::int64_t count) noexcept {
-    if (count >= 8) return _mm256_loadu_ps(from);
-    return _mm256_maskload_ps(from, first(count));
-  }
-  /// Five to seven, as panels of A have: two loads that overlap. A load of what was just written one by one would wait.
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m128i load_bits(const bf16* from, std::int64_t count) noexcept {
-    if (count >= 8) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    std::uint64_t low = 0, high = 0;
-    if (count > 4) {
-      std::memcpy(&low, from, sizeof low);
-      std::memcpy(&high, from + count - 4, sizeof high);
-      high >>= static_cast<unsigned>(16 * (8 - count));
-    } else {
-      std::memcpy(&low, from, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)) * sizeof(bf16));
-    }
-    return _mm_set_epi64x(static_cast<long long>(high), static_cast<long long>(low));
-  }
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_bits(from, count)), 16));
-  }
-};
-
-/// r[i][j] becomes r[j][i], for 8 x 8 values.
-CAUSEWAY_TARGET_AVX2 CAUSEWAY_ALWAYS_INLINE void transpose_8x8(__m256* r) noexcept {
-  __m256 t[8];
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 8; i += 2) {  // pairs of values
-    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 8; i += 4) {  // groups of four within each 128-bit lane
-    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
-    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xEE);
-    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
-    t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
-  }
-  CAUSEWAY_UNROLL
-  for (int i = 0; i < 8; ++i) r[i] = t[i];
-}
-
-struct avx2_tile : tile_defaults {
-  using packed = float;
-  static constexpr int rows = 6;
-  static constexpr int columns = 16;
-  static constexpr simd_level level = simd_level::avx2;
-  static constexpr int depth_step = 1;
-  static constexpr block_sizes blocks{256, 144, 1536};
-
-  template <class In>
-  CAUSEWAY_TARGET_AVX2 static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
-    if (source.lane_stride == 1) return pack_along_lanes(source, lanes, depth, width, out);
-    for (std::int64_t p = 0; p < depth; p += 8, out += 8 * width) {
-      for (int lane = 0; lane < width; lane += 8) transpose_block(source, lanes, lane, p, depth - p, width, out + lane);
-    }
-  }
-
-  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
-                       bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
-    table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
-  }
-
- private:
-  template <class In>
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void pack_along_lanes(operand<In> source, int lanes,
-                                                                           std::int64_t depth, int width, packed* out) {
-    for (std::int64_t p = 0; p < depth; ++p, out += width) {
-      const In* from = source.data + p * source.depth_stride;
-      for (int lane = 0; lane < width; lane += 8) {
-        const int left = std::max(lanes - lane, 0);
-        _mm256_storeu_ps(out + lane, avx2_values::load(from + std::min(lane, lanes), left));
-      }
-    }
-  }
-
-  template <class In>
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<In> source, int lanes, int lane,
-                                                                          std::int64_t p, std::int64_t depth, int width,
-                                                                          packed* out) {
-    __m256 r[8];
-    const int last = lanes - 1;
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      r[i] = avx2_values::load(source.data + std::min(lane + i, last) * source.lane_stride + p, depth);
-    }
-    transpose_8x8(r);
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      if (i < depth) _mm256_storeu_ps(out + i * width, r[i]);
-    }
-  }
-
-  /// Widened last: twice as many values are moved by each step before. r[i] holds lanes i and i + 4.
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<bf16> source, int lanes, int lane,
-                                                                          std::int64_t p, std::int64_t depth, int width,
-                                                                          packed* out) {
-    const int last = lanes - 1;
-    __m128i row[8];
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      row[i] = avx2_values::load_bits(source.data + std::min(lane + i, last) * source.lane_stride + p, depth);
-    }
-    __m256i r[4], t[4];
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 4; ++i) r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(row[i]), row[i + 4], 1);
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 4; i += 2) {  // pairs of lanes: four steps of depth in t[i], four in t[i + 1]
-      t[i] = _mm256_unpacklo_epi16(r[i], r[i + 1]);
-      t[i + 1] = _mm256_unpackhi_epi16(r[i], r[i + 1]);
-    }
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 2; ++i) {  // all lanes: two steps of depth in each
-      r[2 * i] = _mm256_unpacklo_epi32(t[i], t[i + 2]);
-      r[2 * i + 1] = _mm256_unpackhi_epi32(t[i], t[i + 2]);
-    }
-    const __m256i zero = _mm256_setzero_si256();
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      const __m256i wide = i % 2 == 0 ? _mm256_unpacklo_epi16(zero, r[i / 2]) : _mm256_unpackhi_epi16(zero, r[i / 2]);
-      if (i < depth) _mm256_storeu_ps(out + i * width, _mm256_castsi256_ps(wide));
-    }
-  }
-
-  template <int Height>
-  CAUSEWAY_TARGET_AVX2 static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c,
-                                                 std::int64_t ldc, bool add) {
-    __m256 sum[Height][2];
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < Height; ++i) {
-      sum[i][0] = _mm256_setzero_ps();
-      sum[i][1] = _mm256_setzero_ps();
-      _mm_prefetch(c + i * ldc, _MM_HINT_T0);
-    }
-    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
-      const __m256 left = _mm256_loadu_ps(b);
-      const __m256 right = _mm256_loadu_ps(b + 8);
-      _mm_prefetch(b + 16 * columns, _MM_HINT_T0);
-      CAUSEWAY_UNROLL
-      for (int i = 0; i < Height; ++i) {
-        const __m256 x = _mm256_broadcast_ss(a + i);
-        sum[i][0] = _mm256_fmadd_ps(x, left, sum[i][0]);
-        sum[i][1] = _mm256_fmadd_ps(x, right, sum[i][1]);
-      }
-    }
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < Height; ++i) {
-      float* to = c + i * ldc;
-      if (add) {
-        sum[i][0] = _mm256_add_ps(sum[i][0], _mm256_loadu_ps(to));
-        sum[i][1] = _mm256_add_ps(sum[i][1], _mm256_loadu_ps(to + 8));
-      }
-      _mm256_storeu_ps(to, sum[i][0]);
-      _mm256_storeu_ps(to + 8, sum[i][1]);
-    }
-  }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_X86_SIMD
-
-#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
-#endif
-
-// ---- causeway/kernels/packed_gemm_portable.hpp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_PORTABLE_HPP
-#define CAUSEWAY_KERNELS_PACKED_GEMM_PORTABLE_HPP
-
-// Packing and tile product without any particular instruction set: what a machine runs that has neither AVX2 nor
-// AVX-512, and what the others are tested against.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// A tile of 4 x 8 sums, made of vectors that every 64-bit processor has.
-struct portable_tile : tile_defaults {
-  using packed = float;
-  static constexpr int rows = 4;
-  static constexpr int columns = 8;
-  static constexpr simd_level level = simd_level::portable;
-  static constexpr int depth_step = 1;  ///< values of k in one packed element
-  static constexpr block_sizes blocks{256, 128, 1024};
-
-  /// Writes out[step * width + lane] for `lanes` lanes; lanes from there to `width` are zero.
-  template <class In>
-  static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
-    for (std::int64_t p = 0; p < depth; ++p, out += width) {
-      const In* from = source.data + p * source.depth_stride;
-      for (int lane = 0; lane < lanes; ++lane) out[lane] = static_cast<float>(from[lane * source.lane_stride]);
-      for (int lane = lanes; lane < width; ++lane) out[lane] = 0.0F;
-    }
-  }
-
-  /// c = a b, or c += a b, for a panel of `height` rows and one strip.
-  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
-                       bool add) {
-    switch (height) {
-      case 1: return multiply_rows<1>(steps, a, b, c, ldc, add);
-      case 2: return multiply_rows<2>(steps, a, b, c, ldc, add);
-      case 3: return multiply_rows<3>(steps, a, b, c, ldc, add);
-      default: return multiply_rows<4>(steps, a, b, c, ldc, add);
-    }
-  }
-
- private:
-  template <int Height>
-  static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc, bool add) {
-    float sum[Height][columns] = {};
-    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
-      for (int i = 0; i < Height; ++i) {
-        for (int j = 0; j < columns; ++j) sum[i][j] += a[i] * b[j];
-      }
-    }
-    for (int i = 0; i < Height; ++i) {
-      for (int j = 0; j < columns; ++j) c[i * ldc + j] = add ? c[i * ldc + j] + sum[i][j] : sum[i][j];
-    }
-  }
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_PORTABLE_HPP
-#endif
-
-// ---- causeway/kernels/impl/packed_gemm.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
-#define CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
-
-// Bodies of kernels/packed_gemm.hpp: how a product is cut into shares, blocks and tiles.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// One product with the kernels of `Tile`, cut into shares.
-template <class Tile, class In, class Out>
-class packed_product {
- public:
-  packed_product(const gemm_args<In, Out>& args, unsigned threads)
-      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, threads)} {
-    depth_ = even_block(args.k, Tile::blocks.depth, std::max(16, Tile::depth_step));
-    rows_ = even_block(share_height(), Tile::blocks.rows, Tile::row_unit);
-    columns_ =
-        even_block(divide_up(args.n, grid_.columns), Tile::blocks.columns * Tile::blocks.depth / depth_, Tile::columns);
-    only_rounds_ =
-        !args.accumulate && args.residual == nullptr && args.act == activation::none && args.pre_activation == nullptr;
-    plain_ = std::is_same_v<Out, float> && args.bias == nullptr && args.residual == nullptr &&
-             args.act == activation::none && args.pre_activation == nullptr;
-  }
-
-  void run(thread_pool& pool, scratch& memory) {
-    auto frame = memory.open();
-    memory_ = frame.template take<std::byte>(share_bytes() * grid_.size());
-    if (grid_.size() == 1) {
-      work(0);
-    } else {
-      pool.run([this](unsigned index) {
-        if (index < grid_.size()) work(index);
-      });
-    }
-  }
-
- private:
-  using packed = typename Tile::packed;
-
-  [[nodiscard]] std::int64_t steps(std::int64_t depth) const noexcept { return divide_up(depth, Tile::depth_step); }
-  [[nodiscard]] static constexpr unsigned panels(std::int64_t rows) noexcept {
-    return static_cast<unsigned>(divide_up(rows, Tile::rows));
-  }
-  [[nodiscard]] static constexpr unsigned strips(std::int64_t columns) noexcept {
-    return static_cast<unsigned>(divide_up(columns, Tile::columns));
-  }
-  /// Panels are nearly equally high, so that none is too low to keep the multipliers busy.
-  [[nodiscard]] static constexpr index_range panel(std::int64_t rows, unsigned i) noexcept {
-    return share_of(rows, i, panels(rows), Tile::row_unit);
-  }
-  [[nodiscard]] static constexpr index_range strip(std::int64_t columns, unsigned i) noexcept {
-    return {i * Tile::columns, std::min<std::int64_t>((i + 1) * Tile::columns, columns)};
-  }
-  /// The most rows of a share.
-  [[nodiscard]] std::int64_t share_height() const noexcept {
-    return divide_up(divide_up(args_.m, Tile::row_unit), grid_.rows) * Tile::row_unit;
-  }
-  /// Elements between two panels of A. Packing may write up to a vector beyond a panel.
-  [[nodiscard]] std::int64_t panel_size() const noexcept { return round_up(Tile::rows * steps(depth_), 16) + 16; }
-  [[nodiscard]] std::int64_t strip_size() const noexcept { return Tile::columns * steps(depth_); }
-  /// Of B: all of a block where several blocks of rows need them, else one, which then stays in the first caches.
-  [[nodiscard]] std::int64_t kept_strips() const noexcept { return share_height() <= rows_ ? 1 : strips(columns_); }
-  [[nodiscard]] packed* kept_strip(packed* b, std::int64_t j) const noexcept {
-    return b + (kept_strips() == 1 ? 0 : j) * strip_size();
-  }
-  [[nodiscard]] std::size_t a_bytes() const noexcept {
-    return round_to_line(static_cast<std::size_t>(panels(rows_) * panel_size()) * sizeof(packed));
-  }
-  [[nodiscard]] std::size_t b_bytes() const noexcept {
-    return round_to_line(static_cast<std::size_t>(kept_strips() * strip_size()) * sizeof(packed));
-  }
-  [[nodiscard]] static constexpr std::size_t tile_bytes() noexcept {
-    return round_to_line(sizeof(float) * Tile::rows * Tile::columns);
-  }
-  /// Sums of several blocks of k are kept in f32: in C where it can hold them, else here.
-  [[nodiscard]] std::size_t partial_bytes() const noexcept {
-    if (std::is_same_v<Out, float> || args_.k <= depth_) return 0;
-    return round_to_line(static_cast<std::size_t>(share_height() * columns_) * sizeof(float));
-  }
-  [[nodiscard]] std::size_t share_bytes() const noexcept { return a_bytes() + b_bytes() + tile_bytes() + partial_bytes(); }
-  [[nodiscard]] static constexpr std::size_t round_to_line(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
-
-  /// Where a thread works: its part of C and its memory.
-  struct place {
-    index_range rows;
-    packed* a;
-    packed* b;
-    float* tile;
-    float* partial;
-    std::int64_t ld_partial;
-    std::int64_t column;  ///< of the current block of columns
-    std::int64_t width;
-    std::int64_t from;   ///< where the current block of k starts
-    std::int64_t depth;  ///< of the current block of k
-    bool first;          ///< block of k
-    bool last;
-  };
-
-  void work(unsigned index) {
-    Tile::open();
-    share(index);
-    Tile::close();
-  }
-
-  void share(unsigned index) {
-    const index_range columns = share_of(args_.n, index % grid_.columns, grid_.columns, Tile::columns);
-    place at{};
-    at.rows = share_of(args_.m, index / grid_.columns, grid_.rows, Tile::row_unit);
-    if (at.rows.size() <= 0) return;
-    std::byte* memory = memory_ + share_bytes() * index;
-    at.a = reinterpret_cast<packed*>(memory);
-    at.b = reinterpret_cast<packed*>(memory + a_bytes());
-    at.tile = reinterpret_cast<float*>(memory + a_bytes() + b_bytes());
-    float* spare = reinterpret_cast<float*>(memory + a_bytes() + b_bytes() + tile_bytes());
-    for (at.column = columns.begin; at.column < columns.end; at.column += columns_) {
-      at.width = std::min(columns_, columns.end - at.column);
-      place_partial(at, spare);
-      column_block(at);
-    }
-  }
-
-  void place_partial(place& at, float* spare) {
-    if constexpr (std::is_same_v<Out, float>) {
-      at.partial = args_.c + at.rows.begin * args_.ldc + at.column;
-      at.ld_partial = args_.ldc;
-    } else {
-      at.partial = spare;
-      at.ld_partial = columns_;
-    }
-  }
-
-  void column_block(place& at) {
-    at.from = 0;
-    do {
-      at.depth = std::min(depth_, args_.k - at.from);
-      at.first = at.from == 0;
-      at.last = at.from + at.depth >= args_.k;
-      for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
-        const std::int64_t height = std::min(rows_, at.rows.end - row);
-        pack_panels(left_operand(args_).at(row, at.from), height, at.depth, at.a);
-        row_block(at, row, height);
-      }
-      at.from += at.depth;
-    } while (at.from < args_.k);
-  }
-
-  /// Values of k that are packed at a time where lanes follow each other in memory.
-  static constexpr std::int64_t chunk_depth = Tile::depth_step < 8 ? 8 * Tile::depth_step : Tile::depth_step;
-
-  /// Packs a block of A. Where lanes follow each other in memory, a few steps at a time of all panels: memory is then read
-  /// along rows, not in short pieces from many pages.
-  void pack_panels(operand<In> source, std::int64_t lanes, std::int64_t depth, packed* out) {
-    const std::int64_t chunk = source.lane_stride == 1 ? chunk_depth : depth;
-    for (std::int64_t p = 0; p < depth; p += chunk) {
-      for (unsigned i = 0; i < panels(lanes); ++i) {
-        const index_range part = panel(lanes, i);
-        const int used = static_cast<int>(part.size());
-        pack_panel<Tile>(source.at(part.begin, p), used, std::min(chunk, depth - p),
-                         out + i * panel_size() + steps(p) * used);
-      }
-    }
-  }
-
-  /// Strip `j` of the current block of B.
-  [[nodiscard]] operand<In> strip_source(const place& at, unsigned j) const noexcept {
-    return right_operand(args_).at(at.column + j * Tile::columns, at.from);
-  }
-
-  /// Whether an operand with so many lanes is more than a second cache holds. Fetching one that is there already costs 3 %.
-  [[nodiscard]] bool is_far(std::int64_t lanes) const noexcept {
-    return lanes * args_.k * static_cast<std::int64_t>(sizeof(In)) > (std::int64_t{1} << 20);
-  }
-
-  /// The block of A that is packed after the one at `row`: the next rows, or the first ones of the next block of k.
-  [[nodiscard]] fetch_ahead next_panels(const place& at, std::int64_t row) const noexcept {
-    const bool below = row + rows_ < at.rows.end;
-    const std::int64_t from = below ? at.from : at.from + at.depth;
-    if (from >= args_.k || !is_far(args_.m)) return {};
-    row = below ? row + rows_ : at.rows.begin;
-    return {left_operand(args_).at(row, from), std::min(rows_, at.rows.end - row), std::min(depth_, args_.k - from)};
-  }
-
-  /// The first block of rows packs B, strip by strip, each right before it is used. What is packed next is fetched from
-  /// memory a little before every tile, while the multipliers are busy.
-  void row_block(const place& at, std::int64_t row, std::int64_t height) {
-    const bool packs = row == at.rows.begin;
-    const std::int64_t tiles = panels(height);
-    fetch_ahead next_a = next_panels(at, row);
-    const std::int64_t lines_of_a = divide_up(next_a.lines(), tiles * strips(at.width));
-    for (unsigned j = 0; j < strips(at.width); ++j) {
-      packed* const b = kept_strip(at.b, j);
-      fetch_ahead next_b;
-      if (packs) {
-        const index_range part = strip(at.width, j);
-        Tile::pack(strip_source(at, j), static_cast<int>(part.size()), at.depth, Tile::columns, b);
-        if (j + 1 < strips(at.width) && is_far(args_.n))
-          next_b = {strip_source(at, j + 1), strip(at.width, j + 1).size(), at.depth};
-      }
-      const std::int64_t lines_of_b = divide_up(next_b.lines(), tiles);
-      for (unsigned i = 0; i < tiles; ++i) {
-        next_a.fetch(lines_of_a);
-        next_b.fetch(lines_of_b);
-        const index_range part = panel(height, i);
-        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size(), b);
-      }
-    }
-  }
-
-  /// One tile: the last block of k finishes C where there is more to do than to sum.
-  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a, const packed* b) {
-    const index_range columns = strip(at.width, index);
-    float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + columns.begin;
-    if (at.last && !plain_) {
-      finished_tile(at, row, at.column + columns.begin, height, static_cast<int>(columns.size()), a, b, sums);
-    } else {
-      summed_tile(at, height, static_cast<int>(columns.size()), a, b, sums);
-    }
-  }
-
-  /// Adds a tile to `sums`, directly where the strip is full or there is room for a full one.
-  void summed_tile(const place& at, int height, int width, const packed* a, const packed* b, float* sums) {
-    constexpr bool in_c = std::is_same_v<Out, float>;
-    const bool add = !at.first || (args_.accumulate && in_c);
-    if (width == Tile::columns || !in_c) {
-      return Tile::multiply(height, steps(at.depth), a, b, sums, at.ld_partial, add);
-    }
-    Tile::multiply(height, steps(at.depth), a, b, at.tile, Tile::columns, false);
-    finish_args<float> to{};
-    to.accumulate = add;
-    to.c = sums;
-    to.ldc = at.ld_partial;
-    finish(at.tile, height, width, to);
-  }
-
-  void finished_tile(const place& at, std::int64_t row, std::int64_t column, int height, int width, const packed* a,
-                     const packed* b, const float* sums) {
-    finish_args<Out> to = finish_at(args_, row, column);
-    if (!at.first) {
-      to.partial = sums;
-      to.ld_partial = at.ld_partial;
-      to.accumulate = args_.accumulate && !std::is_same_v<Out, float>;  // f32 sums started with C
-    }
-    if constexpr (requires { Tile::multiply_and_round(height, at.depth, a, b, to); }) {
-      if (only_rounds_ && width == Tile::columns) return Tile::multiply_and_round(height, steps(at.depth), a, b, to);
-    }
-    Tile::multiply(height, steps(at.depth), a, b, at.tile, Tile::columns, false);
-    finish(at.tile, height, width, to);
-  }
-
-  template <class T>
-  static void finish(const float* tile, int height, int width, const finish_args<T>& to) {
-    finish_sums(Tile::level, tile, Tile::columns, height, width, &to);
-  }
-
-  const gemm_args<In, Out>& args_;
-  thread_grid grid_;
-  std::int64_t depth_;
-  std::int64_t rows_;
-  std::int64_t columns_;
-  bool plain_;        ///< C is the sums, with nothing to do but to add to it
-  bool only_rounds_;  ///< C is the sums and the bias, rounded
-  std::byte* memory_ = nullptr;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-template <class In, class Out>
-  requires gemm_types<In, Out>
-void packed_gemm::multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
-  const gemm_args<In, Out> args = detail::checked(arguments);
-  if (args.m == 0 || args.n == 0) return;
-  // Below about four microseconds of work, waking a second thread costs more than it brings.
-  const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
-  dispatch(pool, memory, args, small ? 1 : pool.size());
-}
-
-template <class In, class Out>
-void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
-#if CAUSEWAY_X86_SIMD
-  const simd_level level = this->level<In>();
-  if constexpr (std::is_same_v<In, bf16>) {
-    if (level >= simd_level::amx_bf16) {
-      return detail::packed_product<detail::amx_tile, In, Out>{args, threads}.run(pool, memory);
-    }
-    if (level >= simd_level::avx512_bf16) {
-      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
-    }
-  }
-  if (level >= simd_level::avx512) {
-    return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
-  }
-  if (level >= simd_level::avx2) {
-    return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
-  }
-#endif
-  detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
-}
-
-#ifdef CAUSEWAY_COMPILED
-template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<float, float>&);
-template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<bf16, float>&);
-template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<bf16, bf16>&);
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
-#endif
-
-// ---- causeway/kernels/bf16_kernels.hpp ----
-#ifndef CAUSEWAY_KERNELS_BF16_KERNELS_HPP
-#define CAUSEWAY_KERNELS_BF16_KERNELS_HPP
-
-// A processor's operations on bf16 activations, behind pointers that are set when a program first asks for bf16. So a
-// program that includes the headers and never does so doesn't compile them, a quarter of its time.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// The functions of this folder that have these names, with `Act` bf16; see there.
-struct bf16_kernels {
-  using size = std::int64_t;
-
-  void (*multiply)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, bf16>&);
-  void (*multiply_to_f32)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, float>&);
-  void (*add)(thread_pool&, bf16* y, const bf16* a, const bf16* b, size count);
-  void (*layer_norm_forward)(thread_pool&, const float* x, const float* gain, const float* bias, bf16* y, float* mean,
-                             float* rstd, size rows, size columns, float epsilon);
-  void (*layer_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* mean,
-                              const float* rstd, const bf16* dy, float* dx, bool accumulate, float* dgain, float* dbias,
-                              size rows, size columns);
-  void (*rms_norm_forward)(thread_pool&, const float* x, const float* gain, bf16* y, float* rstd, size rows, size columns,
-                           float epsilon);
-  void (*rms_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* rstd, const bf16* dy,
-                            float* dx, bool accumulate, float* dgain, size rows, size columns);
-  void (*gelu_forward)(thread_pool&, const bf16* x, bf16* y, size count);
-  void (*gelu_backward)(thread_pool&, const bf16* x, const bf16* dy, bf16* dx, size count);
-  void (*swiglu_forward)(thread_pool&, const bf16* gate_up, bf16* y, size rows, size hidden);
-  void (*swiglu_backward)(thread_pool&, const bf16* gate_up, const bf16* dy, bf16* dgate_up, size rows, size hidden);
-  void (*bias_gradient)(thread_pool&, scratch&, const bf16* dy, float* dbias, size rows, size columns);
-  void (*dropout_apply)(thread_pool&, bf16* x, size count, float rate, std::uint64_t seed, std::uint64_t stream);
-  void (*rotary_apply)(thread_pool&, const rotary_table&, bf16* qkv, size batch, size T, size row_stride, size heads,
-                       size head_size, bool inverse);
-  void (*attention_forward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
-                            bf16* o, float* logsumexp);
-  void (*attention_backward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
-                             const bf16* o, const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk, bf16* dv);
-  /// On the calling thread: adamw_update, and `copy` becomes the new values.
-  void (*adamw_update)(float* p, bf16* copy, const float* g, float* m, float* v, size count, const adamw_coefficients&);
-  double (*cross_entropy)(packed_gemm&, thread_pool&, scratch&, const bf16* x, const bf16* w, const std::int32_t* targets,
-                          size rows, size C, size V, float grad_scale, bf16* dx, float* dw);
-};
-
-namespace detail {
-inline std::atomic<const bf16_kernels*> bf16_table{nullptr};
-}  // namespace detail
-
-/// From now on backends of this process compute in bf16. Asking a model for nn::precision::bf16 calls it; a model of one's
-/// own with bf16 activations calls it before its first pass. Thread-safe, and nothing the second time.
-CAUSEWAY_DECL void use_bf16();
-
-/// What use_bf16 has set. Before that it ends the process with a message that names the remedy.
-CAUSEWAY_DECL const bf16_kernels& bf16_in_use();
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_BF16_KERNELS_HPP
-
-// ---- causeway/kernels/cross_entropy.hpp ----
-#ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-#define CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-
-// The output layer and its loss in one: logits are made for a chunk of rows at a time, turned into their own gradient and
-// used at once, so that the [rows, V] matrix never exists.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-/// Memory for one chunk of logits. Every chunk reads the whole of w twice and reads and writes the whole of dw, so chunks
-/// must be long: with GPT-2's vocabulary a step takes 5 % longer at half of this.
-inline constexpr std::int64_t logits_bytes = std::int64_t{64} << 20U;
-
-/// Rows of a chunk: as many as `logits_bytes` allows, but at least 64, and all chunks nearly equal.
-constexpr std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t V) noexcept {
-  const std::int64_t most = std::max<std::int64_t>(64, logits_bytes / (4 * V));
-  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
-  const std::int64_t equal = (rows + chunks - 1) / chunks;
-  return std::min(std::max<std::int64_t>(1, rows), (equal + 7) / 8 * 8);
-}
-
-struct row_maximum_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
-    f32x16 top[2];
-    broadcast(top[0], -std::numeric_limits<float>::infinity());
-    top[1] = top[0];
-    std::int64_t i = 0;
-    for (; i + 2 * vector_lanes <= count; i += 2 * vector_lanes) {
-      f32x16 a, b;
-      load(a, x + i, whole{});
-      load(b, x + i + vector_lanes, whole{});
-      top[0] = a > top[0] ? a : top[0];
-      top[1] = b > top[1] ? b : top[1];
-    }
-    top[0] = top[0] > top[1] ? top[0] : top[1];
-    float best = top[0][0];
-    for (int lane = 1; lane < vector_lanes; ++lane) best = top[0][lane] > best ? top[0][lane] : best;
-    for (; i < count; ++i) best = x[i] > best ? x[i] : best;
-    return best;
-  }
-};
-
-/// x = e^(x - top); returns the sum. Sums of 512 in f32, those in f64.
-struct row_exponential_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static double run(float* x, std::int64_t count, float top) {
-    double sum = 0.0;
-    for (std::int64_t begin = 0; begin < count; begin += 512) {
-      const std::int64_t end = std::min(count, begin + 512);
-      f32x16 part{};
-      std::int64_t i = begin;
-      for (; i + vector_lanes <= end; i += vector_lanes) {
-        f32x16 v;
-        load(v, x + i, whole{});
-        v = v - top;
-        exponential(v);
-        store(x + i, v, whole{});
-        part += v;
-      }
-      sum += static_cast<double>(horizontal_sum(part));
-      if (i < end) sum += last(x + i, end - i, top);
-    }
-    return sum;
-  }
-
- private:
-  CAUSEWAY_ALWAYS_INLINE static double last(float* x, std::int64_t count, float top) {
-    f32x16 v;
-    load(v, x, tail{count});
-    v = v - top;
-    exponential(v);
-    store(x, v, tail{count});
-    double sum = 0.0;
-    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
-    return sum;
-  }
-};
-
-/// y = factor * x; y may be x.
-template <class Act>
-struct row_scale_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, Act* y, std::int64_t count, float factor) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      load(v, x + i, part);
-      v = v * factor;
-      store(y + i, v, part);
-    });
-  }
-};
-
-/// -log softmax(logits)[target]. Destroys the logits; `gradient`, when not null, receives scale * (softmax - onehot) and
-/// may be the logits themselves.
-template <class Act>
-double cross_entropy_row(float* logits, Act* gradient, std::int64_t V, std::int32_t target, float scale, simd_level level) {
-  if (target < 0) {
-    if (gradient != nullptr) std::fill(gradient, gradient + V, Act(0.0F));
-    return 0.0;
-  }
-  CAUSEWAY_EXPECT(target < V);
-  const auto chosen = static_cast<double>(logits[target]);
-  const float top = dispatch<row_maximum_kernel>(level, static_cast<const float*>(logits), V);
-  const double sum = dispatch<row_exponential_kernel>(level, logits, V, top);
-  if (gradient != nullptr) {
-    const double factor = static_cast<double>(scale) / sum;
-    const double at_target = static_cast<double>(logits[target]) * factor - static_cast<double>(scale);
-    dispatch<row_scale_kernel<Act>>(level, static_cast<const float*>(logits), gradient, V, static_cast<float>(factor));
-    gradient[target] = Act(static_cast<float>(at_target));
-  }
-  return std::log(sum) + static_cast<double>(top) - chosen;
-}
-
-/// One chunk's operands: `rows` rows of x, and the tiles for their logits and gradients.
-template <class Act>
-struct cross_entropy_chunk {
-  const Act* x;
-  const Act* w;
-  const std::int32_t* targets;
-  std::int64_t rows;
-  std::int64_t C;
-  std::int64_t V;
-  float* logits;
-  Act* gradient;  ///< null: only the loss
-  double* losses;
-};
-
-/// The loss of a chunk; leaves the gradient with respect to the logits in `gradient`.
-template <class Act, class G>
-double chunk_loss(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, float scale,
-                  simd_level level) {
-  gemm_args<Act, float> product;
-  product.transpose_b = true;
-  product.m = c.rows, product.n = c.V, product.k = c.C;
-  product.a = c.x, product.lda = c.C;
-  product.b = c.w, product.ldb = c.C;
-  product.c = c.logits, product.ldc = c.V;
-  gemm.multiply(pool, memory, product);
-  for_rows(pool, c.rows, c.V, [&](index_range part) {
-    for (std::int64_t r = part.begin; r < part.end; ++r) {
-      Act* gradient = c.gradient == nullptr ? nullptr : c.gradient + r * c.V;
-      c.losses[r] = cross_entropy_row(c.logits + r * c.V, gradient, c.V, c.targets[r], scale, level);
-    }
-  });
-  double sum = 0.0;
-  for (std::int64_t r = 0; r < c.rows; ++r) sum += c.losses[r];
-  return sum;
-}
-
-/// dx = gradient w (overwritten) and dw += gradientT x; either may be null.
-template <class Act, class G>
-void chunk_gradients(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, Act* dx, float* dw) {
-  if (dx != nullptr) {
-    gemm_args<Act, Act> product;
-    product.m = c.rows, product.n = c.C, product.k = c.V;
-    product.a = c.gradient, product.lda = c.V;
-    product.b = c.w, product.ldb = c.C;
-    product.c = dx, product.ldc = c.C;
-    gemm.multiply(pool, memory, product);
-  }
-  if (dw != nullptr) {
-    gemm_args<Act, float> product;
-    product.transpose_a = true, product.accumulate = true;
-    product.m = c.V, product.n = c.C, product.k = c.rows;
-    product.a = c.gradient, product.lda = c.V;
-    product.b = c.x, product.ldb = c.C;
-    product.c = dw, product.ldc = c.C;
-    gemm.multiply(pool, memory, product);
-  }
-}
-
-}  // namespace detail
-
-/// Sum over rows of -log softmax(x wT)[target]; rows with a negative target are ignored. x is [rows, C], w is [V, C].
-/// dx (overwritten) and dw (added to) receive the gradient of `grad_scale` times that sum; without both only the loss is
-/// computed. Row losses are added in f64, in the order of the rows. Working memory: 64 MiB of logits (at least 64 rows,
-/// at most all), half as much again for their gradient when Act is bf16.
-template <class Act, Gemm G>
-double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, const Act* w, const std::int32_t* targets,
-                     std::int64_t rows, std::int64_t C, std::int64_t V, float grad_scale, Act* dx, float* dw,
-                     simd_level level = detect_simd_level()) {
-  const std::int64_t size = detail::rows_per_chunk(rows, V);
-  auto frame = memory.open();
-  float* logits = frame.template take<float>(static_cast<std::size_t>(size * V));
-  double* losses = frame.template take<double>(static_cast<std::size_t>(size));
-  Act* gradient = nullptr;
-  if (dx != nullptr || dw != nullptr) {
-    if constexpr (std::is_same_v<Act, float>) {
-      gradient = logits;
-    } else {
-      gradient = frame.template take<Act>(static_cast<std::size_t>(size * V));
-    }
-  }
-  double loss = 0.0;
-  for (std::int64_t begin = 0; begin < rows; begin += size) {
-    const detail::cross_entropy_chunk<Act> chunk{
-        x + begin * C, w, targets + begin, std::min(size, rows - begin), C, V, logits, gradient, losses};
-    loss += detail::chunk_loss(pool, memory, gemm, chunk, grad_scale, level);
-    detail::chunk_gradients(pool, memory, gemm, chunk, dx == nullptr ? nullptr : dx + begin * C, dw);
-  }
-  return loss;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
-CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
-CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
-CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
-
-#endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-
-// ---- causeway/kernels/dropout.hpp ----
-#ifndef CAUSEWAY_KERNELS_DROPOUT_HPP
-#define CAUSEWAY_KERNELS_DROPOUT_HPP
-
-// Dropout without a stored mask: whether element i lives is a pure function of (seed, stream, i), so the backward pass
-// applies the same function to the gradient, on any machine and with any number of threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-// One Philox counter serves four elements that lie `dropout_counters` apart, so that a vector of counters makes vectors of
-// neighbouring elements.
-inline constexpr std::int64_t dropout_counters = 16;
-inline constexpr std::int64_t dropout_block = 4 * dropout_counters;
-
-/// An element is dropped when its 32 random bits are below this.
-constexpr std::uint32_t dropout_threshold(float rate) noexcept {
-  const double scaled = static_cast<double>(rate) * 0x1p32;
-  return scaled >= 0x1p32 ? 0xFFFFFFFFU : static_cast<std::uint32_t>(scaled);
-}
-
-}  // namespace detail
-
-/// Whether `dropout_apply` keeps element `index`.
-constexpr bool dropout_keeps(float rate, std::uint64_t seed, std::uint64_t stream, std::int64_t index) noexcept {
-  const auto block = static_cast<std::uint64_t>(index / detail::dropout_block);
-  const auto within = static_cast<std::uint64_t>(index % detail::dropout_block);
-  const std::uint64_t counter = block * detail::dropout_counters + within % detail::dropout_counters;
-  const auto words = philox({static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32U),
-                             static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32U)},
-                            seed);
-  return words[within / detail::dropout_counters] >= detail::dropout_threshold(rate);
-}
-
-namespace detail {
-
-using u64x8 [[gnu::vector_size(64)]] = std::uint64_t;
-
-/// The high and low halves of 32-bit words times a 32-bit constant; words lie in 64-bit lanes.
-CAUSEWAY_ALWAYS_INLINE void multiply_halves(u64x8& high, u64x8& low, const u64x8& words, std::uint64_t factor) {
-  const u64x8 product = words * factor;
-  high = product >> 32U;
-  low = product & 0xFFFFFFFFU;
-}
-
-/// Philox4x32-10 of eight consecutive counters; words[w] holds word w of each.
-CAUSEWAY_ALWAYS_INLINE void philox_eight(u64x8* words, std::uint64_t counter, std::uint64_t stream, std::uint64_t seed) {
-  const u64x8 step = {0, 1, 2, 3, 4, 5, 6, 7};
-  const u64x8 counters = step + counter;
-  words[0] = counters & 0xFFFFFFFFU;
-  words[1] = counters >> 32U;
-  words[2] = (counters & 0U) + (stream & 0xFFFFFFFFU);
-  words[3] = (counters & 0U) + (stream >> 32U);
-  auto k0 = static_cast<std::uint32_t>(seed);
-  auto k1 = static_cast<std::uint32_t>(seed >> 32U);
-  for (int round = 0; round < 10; ++round) {
-    u64x8 high0, low0, high1, low1;
-    multiply_halves(high0, low0, words[0], 0xD2511F53U);
-    multiply_halves(high1, low1, words[2], 0xCD9E8D57U);
-    words[0] = high1 ^ words[1] ^ std::uint64_t{k0};
-    words[1] = low1;
-    words[2] = high0 ^ words[3] ^ std::uint64_t{k1};
-    words[3] = low0;
-    k0 += 0x9E3779B9U;
-    k1 += 0xBB67AE85U;
-  }
-}
-
-struct dropout_kernel {
-  static constexpr bool exact = true;
-
-  /// [begin, end) of x; `begin` is a multiple of dropout_block.
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(T* x, std::int64_t begin, std::int64_t end, std::uint32_t threshold, float scale,
-                                         std::uint64_t seed, std::uint64_t stream) {
-    for (std::int64_t block = begin; block < end; block += dropout_block) {
-      u64x8 words[8];
-      const auto counter = static_cast<std::uint64_t>(block / dropout_block * dropout_counters);
-      philox_eight(words, counter, stream, seed);
-      philox_eight(words + 4, counter + 8, stream, seed);
-      const std::int64_t count = end - block < dropout_block ? end - block : dropout_block;
-      for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, factor;
-        keep_factors(factor, words[i / vector_lanes], words[4 + i / vector_lanes], threshold, scale);
-        load(v, x + block + i, part);
-        store(x + block + i, v * factor, part);
-      });
-    }
-  }
-
-  CAUSEWAY_ALWAYS_INLINE static void keep_factors(f32x16& factor, const u64x8& first, const u64x8& second,
-                                                  std::uint32_t threshold, float scale) {
-    // Words are below 2^32: what is below the threshold borrows. By masks, not comparisons, as in simd_math.hpp.
-    const u32x8 a = __builtin_convertvector((first - std::uint64_t{threshold}) >> 63U, u32x8);
-    const u32x8 b = __builtin_convertvector((second - std::uint64_t{threshold}) >> 63U, u32x8);
-    const u32x16 below = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    factor = reinterpret_cast<f32x16>((below - 1U) & std::bit_cast<std::uint32_t>(scale));
-  }
-};
-
-}  // namespace detail
-
-/// x[i] *= keeps(i) / (1 - rate). Apply it again, with the same numbers, to the gradient. `rate` in [0, 1); 0 does nothing.
-/// Moves 8 bytes an element (f32), 4 (bf16), and computes 10 rounds of Philox for four elements.
-template <Activation T>
-void dropout_apply(thread_pool& pool, T* x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream,
-                   simd_level level = detect_simd_level()) {
-  CAUSEWAY_EXPECT(rate >= 0.0F && rate < 1.0F);
-  if (rate == 0.0F) return;
-  detail::for_elements(pool, count, [&](index_range part) {
-    detail::dispatch<detail::dropout_kernel>(level, x, part.begin, part.end, detail::dropout_threshold(rate),
-                                             1.0F / (1.0F - rate), seed, stream);
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_EXACT_KERNEL((float*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
-                      dropout_kernel)
-CAUSEWAY_EXACT_KERNEL((bf16*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
-                      dropout_kernel)
-
-#endif  // CAUSEWAY_KERNELS_DROPOUT_HPP
-
-// ---- causeway/kernels/norm.hpp ----
-#ifndef CAUSEWAY_KERNELS_NORM_HPP
-#define CAUSEWAY_KERNELS_NORM_HPP
-
-// Layer normalisation (Ba et al. 2016) and RMS normalisation (Zhang and Sennrich 2019) over the rows of a matrix. A row is
-// read from memory once and revisited in the first-level cache; the variance is taken about the mean, not from the sum of
-// squares. The sums run in f32 lanes; the gradients of gain and bias go through one partial sum per block of rows, added in
-// order, and blocks depend on the number of rows alone: the result is the same bits for any number of threads.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-CAUSEWAY_ALWAYS_INLINE float row_sum(const float* x, std::int64_t columns) {
-  return sum_lanes(
-      columns, [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA { std::memcpy(&v, x + i, sizeof v); },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
-}
-
-CAUSEWAY_ALWAYS_INLINE float row_sum_of_squares(const float* x, float center, std::int64_t columns) {
-  return sum_lanes(
-      columns,
-      [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-        std::memcpy(&v, x + i, sizeof v);
-        v -= center;
-        v *= v;
-      },
-      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return (x[i] - center) * (x[i] - center); });
-}
-
-/// `Centered` is layer normalisation; without it, RMS normalisation (no mean, no bias).
-template <bool Centered>
-struct norm_forward_kernel {
-  static constexpr bool exact = false;
-  template <class Out>
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, const float* gain, const float* bias, Out* y, float* mean,
-                                         float* rstd, std::int64_t rows, std::int64_t columns, float epsilon) {
-    const auto count = static_cast<float>(columns);
-    for (std::int64_t row = 0; row < rows; ++row, x += columns, y += columns) {
-      const float center = Centered ? row_sum(x, columns) / count : 0.0F;
-      const float scale = 1.0F / std::sqrt(row_sum_of_squares(x, center, columns) / count + epsilon);
-      if constexpr (Centered) mean[row] = center;
-      rstd[row] = scale;
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 v, g, b{};
-        load(v, x + i, part);
-        load(g, gain + i, part);
-        if constexpr (Centered) load(b, bias + i, part);
-        store(y + i, (v - center) * scale * g + b, part);
-      });
-    }
-  }
-};
-
-template <bool Centered>
-struct norm_backward_kernel {
-  static constexpr bool exact = false;
-
-  /// dgain += dy·xhat and dbias += dy for one row; also the row's sums of dy·gain and dy·gain·xhat.
-  template <class In>
-  CAUSEWAY_ALWAYS_INLINE static void parameters(const float* x, const float* gain, const In* dy, float* dgain, float* dbias,
-                                                std::int64_t columns, float center, float scale, float& sum,
-                                                float& sum_xhat) {
-    lane_sum sums, sums_xhat;
-    for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v, g, d, dg;
-      load(v, x + i, part);
-      load(g, gain + i, part);
-      load(d, dy + i, part);  // zero beyond the tail, so the sums are right there too
-      load(dg, dgain + i, part);
-      const f32x16 xhat = (v - center) * scale;
-      store(dgain + i, dg + d * xhat, part);
-      if constexpr (Centered) {
-        f32x16 db;
-        load(db, dbias + i, part);
-        store(dbias + i, db + d, part);
-        sums.add(d * g);
-      }
-      sums_xhat.add(d * g * xhat);
-    });
-    sum = sums.total();
-    sum_xhat = sums_xhat.total();
-  }
-
-  template <class In>
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, const float* gain, const float* mean, const float* rstd,
-                                         const In* dy, float* dx, bool accumulate, float* dgain, float* dbias,
-                                         std::int64_t rows, std::int64_t columns) {
-    const float inverse = 1.0F / static_cast<float>(columns);
-    for (std::int64_t row = 0; row < rows; ++row, x += columns, dy += columns, dx += columns) {
-      const float center = Centered ? mean[row] : 0.0F;
-      const float scale = rstd[row];
-      float sum = 0.0F;
-      float sum_xhat = 0.0F;
-      parameters(x, gain, dy, dgain, dbias, columns, center, scale, sum, sum_xhat);
-      sum *= inverse;
-      sum_xhat *= inverse;
-      const auto input = [&](auto accumulates) CAUSEWAY_INLINE_LAMBDA {
-        for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-          f32x16 v, g, d, before{};
-          load(v, x + i, part);
-          load(g, gain + i, part);
-          load(d, dy + i, part);
-          if constexpr (accumulates) load(before, dx + i, part);
-          const f32x16 xhat = (v - center) * scale;
-          store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
-        });
-      };
-      accumulate ? input(std::true_type{}) : input(std::false_type{});
-    }
-  }
-};
-
-template <bool Centered, class Out>
-void norm_forward(thread_pool& pool, const float* x, const float* gain, const float* bias, Out* y, float* mean, float* rstd,
-                  std::int64_t rows, std::int64_t columns, float epsilon, simd_level level) {
-  for_rows(pool, rows, columns, [&](index_range part) {
-    dispatch<norm_forward_kernel<Centered>>(level, x + part.begin * columns, gain, bias, y + part.begin * columns,
-                                            Centered ? mean + part.begin : mean, rstd + part.begin, part.size(), columns,
-                                            epsilon);
-  });
-}
-
-template <bool Centered, class In>
-void norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* mean,
-                   const float* rstd, const In* dy, float* dx, bool accumulate_dx, float* dgain, float* dbias,
-                   std::int64_t rows, std::int64_t columns, simd_level level) {
-  constexpr std::int64_t arrays = Centered ? 2 : 1;
-  const std::int64_t blocks = row_blocks(rows);
-  const std::int64_t stride = (columns + 15) / 16 * 16;  // blocks write different cache lines
-  auto frame = memory.open();
-  auto* partials = frame.template take<float>(static_cast<std::size_t>(blocks * arrays * stride));
-  for_rows(pool, blocks, (rows + blocks - 1) / blocks * columns, [&](index_range part) {
-    for (std::int64_t block = part.begin; block < part.end; ++block) {
-      const index_range r = share_of(rows, static_cast<unsigned>(block), static_cast<unsigned>(blocks));
-      float* gains = partials + block * arrays * stride;
-      std::fill_n(gains, arrays * stride, 0.0F);
-      dispatch<norm_backward_kernel<Centered>>(level, x + r.begin * columns, gain, Centered ? mean + r.begin : mean,
-                                               rstd + r.begin, dy + r.begin * columns, dx + r.begin * columns,
-                                               accumulate_dx, gains, gains + (arrays - 1) * stride, r.size(), columns);
-    }
-  });
-  if (dgain == nullptr) return;
-  dispatch<column_sum_kernel>(level, static_cast<const float*>(partials), dgain, blocks, columns, arrays * stride);
-  if constexpr (Centered) {
-    dispatch<column_sum_kernel>(level, static_cast<const float*>(partials + stride), dbias, blocks, columns,
-                                arrays * stride);
-  }
-}
-
-}  // namespace detail
-
-/// y = (x - mean) / sqrt(variance + epsilon) · gain + bias, row by row; also stores mean[rows] and rstd[rows] for the
-/// backward pass. x [rows, columns], gain and bias [columns]. Moves 8 bytes an element (Out f32), 6 (bf16).
-template <Activation Out>
-void layer_norm_forward(thread_pool& pool, const float* x, const float* gain, const float* bias, Out* y, float* mean,
-                        float* rstd, std::int64_t rows, std::int64_t columns, float epsilon,
-                        simd_level level = detect_simd_level()) {
-  detail::norm_forward<true>(pool, x, gain, bias, y, mean, rstd, rows, columns, epsilon, level);
-}
-
-/// The gradient of layer_norm_forward. dx is overwritten, or added to with `accumulate_dx` (the residual stream); dgain and
-/// dbias are always added to, or both null. Moves 12 bytes an element (In f32), 10 (bf16), and 4 more to accumulate.
-template <Activation In>
-void layer_norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* mean,
-                         const float* rstd, const In* dy, float* dx, bool accumulate_dx, float* dgain, float* dbias,
-                         std::int64_t rows, std::int64_t columns, simd_level level = detect_simd_level()) {
-  detail::norm_backward<true>(pool, memory, x, gain, mean, rstd, dy, dx, accumulate_dx, dgain, dbias, rows, columns, level);
-}
-
-/// y = x / sqrt(mean of x² + epsilon) · gain, row by row; also stores rstd[rows]. Moves 8 bytes an element (Out f32), 6
-/// (bf16).
-template <Activation Out>
-void rms_norm_forward(thread_pool& pool, const float* x, const float* gain, Out* y, float* rstd, std::int64_t rows,
-                      std::int64_t columns, float epsilon, simd_level level = detect_simd_level()) {
-  detail::norm_forward<false>(pool, x, gain, nullptr, y, nullptr, rstd, rows, columns, epsilon, level);
-}
-
-/// The gradient of rms_norm_forward; as layer_norm_backward.
-template <Activation In>
-void rms_norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* rstd,
-                       const In* dy, float* dx, bool accumulate_dx, float* dgain, std::int64_t rows, std::int64_t columns,
-                       simd_level level = detect_simd_level()) {
-  detail::norm_backward<false>(pool, memory, x, gain, nullptr, rstd, dy, dx, accumulate_dx, dgain, nullptr, rows, columns,
-                               level);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
-                     norm_forward_kernel<true>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
-                      std::int64_t, std::int64_t),
-                     norm_backward_kernel<true>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
-                     norm_forward_kernel<true>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
-                      std::int64_t, std::int64_t),
-                     norm_backward_kernel<true>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
-                     norm_forward_kernel<false>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
-                      std::int64_t, std::int64_t),
-                     norm_backward_kernel<false>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
-                     norm_forward_kernel<false>)
-CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
-                      std::int64_t, std::int64_t),
-                     norm_backward_kernel<false>)
-
-#endif  // CAUSEWAY_KERNELS_NORM_HPP
-
-// ---- causeway/kernels/impl/bf16_kernels.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
-#define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
-
-// Bodies of kernels/bf16_kernels.hpp.
-
-#include <cstdio>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-CAUSEWAY_DECL void use_bf16() {
-  using pool = thread_pool&;
-  static const bf16_kernels all{
-      .multiply = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, bf16>& a) { g.multiply(p, m, a); },
-      .multiply_to_f32 = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, float>& a) { g.multiply(p, m, a); },
-      .add = [](pool p, auto... a) { kernels::add(p, a...); },
-      .layer_norm_forward = [](pool p, auto... a) { kernels::layer_norm_forward(p, a...); },
-      .layer_norm_backward = [](pool p, scratch& m, auto... a) { kernels::layer_norm_backward(p, m, a...); },
-      .rms_norm_forward = [](pool p, auto... a) { kernels::rms_norm_forward(p, a...); },
-      .rms_norm_backward = [](pool p, scratch& m, auto... a) { kernels::rms_norm_backward(p, m, a...); },
-      .gelu_forward = [](pool p, auto... a) { kernels::gelu_forward(p, a...); },
-      .gelu_backward = [](pool p, auto... a) { kernels::gelu_backward(p, a...); },
-      .swiglu_forward = [](pool p, auto... a) { kernels::swiglu_forward(p, a...); },
-      .swiglu_backward = [](pool p, auto... a) { kernels::swiglu_backward(p, a...); },
-      .bias_gradient = [](pool p, scratch& m, auto... a) { kernels::bias_gradient(p, m, a...); },
-      .dropout_apply = [](pool p, auto... a) { kernels::dropout_apply(p, a...); },
-      .rotary_apply = [](pool p, const rotary_table& t, auto... a) { kernels::rotary_apply(p, t, a...); },
-      .attention_forward = [](pool p, scratch& m, const attention_shape& s,
-                              auto... a) { kernels::attention_forward(p, m, s, a...); },
-      .attention_backward = [](pool p, scratch& m, const attention_shape& s,
-                               auto... a) { kernels::attention_backward(p, m, s, a...); },
-      .adamw_update =
-          [](float* p, bf16* copy, const float* g, float* m, float* v, bf16_kernels::size count,
-             const adamw_coefficients& c) {
-            detail::dispatch<detail::adamw_kernel>(detect_simd_level(), p, g, m, v, count, detail::factors_of(c), copy);
-          },
-      .cross_entropy = [](packed_gemm& g, pool p, scratch& m, auto... a) { return kernels::cross_entropy(p, m, g, a...); },
-  };
-  detail::bf16_table.store(&all, std::memory_order_release);
-}
-
-CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
-  const bf16_kernels* const all = detail::bf16_table.load(std::memory_order_acquire);
-  if (all == nullptr) {
-    std::fputs("causeway: bf16 activations need causeway::kernels::use_bf16(); call it once, before the first pass\n",
-               stderr);
-    std::abort();
-  }
-  return *all;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
-#endif
-
-// ---- causeway/kernels/openmp_guard.hpp ----
-#ifndef CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-#define CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-
-// Keeps the OpenMP threads of a library that we call asleep: OpenMP asks each calling thread how many threads it may use,
-// so each thread of ours says one. Does nothing where no OpenMP is loaded.
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <dlfcn.h>
-#endif
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
-
-/// The function of that name in what this program has loaded, or null. `F` is a function pointer type.
-template <class F>
-F loaded_function(const char* name) noexcept {
-#if defined(__unix__) || defined(__APPLE__)
-  return reinterpret_cast<F>(dlsym(RTLD_DEFAULT, name));
-#else
-  static_cast<void>(name);
-  return nullptr;
-#endif
-}
-
-/// Makes OpenMP use one thread for what this thread calls, until the end of the scope. Looked up at run time: a program
-/// that links oneDNN need not link OpenMP itself.
-class one_openmp_thread {
- public:
-  one_openmp_thread() noexcept : before_{functions().get != nullptr ? functions().get() : 1} { set(1); }
-  one_openmp_thread(const one_openmp_thread&) = delete;
-  one_openmp_thread& operator=(const one_openmp_thread&) = delete;
-  ~one_openmp_thread() { set(before_); }
-
- private:
-  struct api {
-    int (*get)();
-    void (*set)(int);
-  };
-  static const api& functions() noexcept {
-    static const api found{loaded_function<int (*)()>("omp_get_max_threads"),
-                           loaded_function<void (*)(int)>("omp_set_num_threads")};
-    return found;
-  }
-  static void set(int threads) noexcept {
-    if (functions().set != nullptr) functions().set(threads);
-  }
-
-  int before_;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
-
-#endif  // CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
-
-// ---- causeway/kernels/onednn_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-#define CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-
-// Matrix products by oneDNN, which compiles a kernel for each shape; kernels are kept. Empty unless causeway::onednn is
-// linked, which defines CAUSEWAY_HAS_ONEDNN. oneDNN brings a thread pool (OpenMP's), and two pools that spin share no
-// machine well: so each thread of ours runs a product of its own, for a part of C, and tells OpenMP to use one thread.
-
-#if defined(CAUSEWAY_HAS_ONEDNN)
-
-#include <oneapi/dnnl/dnnl.hpp>
-
-#include <unordered_map>
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-namespace detail {
-
-/// All that a compiled product depends on.
-struct onednn_key {
-  std::array<std::int64_t, 7> sizes;  ///< m, n, k, lda, ldb, ldc, ld_residual
-  bool transpose_a, transpose_b, half_in, half_out, accumulate, bias, residual, gelu;
-  unsigned thread;  ///< each thread has memory objects of its own
-  friend auto operator<=>(const onednn_key&, const onednn_key&) = default;
-};
-
-/// A compiled product and the memory objects that it reads and writes through.
-struct onednn_product {
-  dnnl::matmul primitive;
-  std::unordered_map<int, dnnl::memory> arguments;
-  std::size_t scratch_bytes = 0;
-};
-
-template <class T>
-inline constexpr auto onednn_type = std::is_same_v<T, bf16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
-
-inline dnnl::memory::desc onednn_matrix(std::int64_t rows, std::int64_t columns, std::int64_t ld, bool transposed,
-                                        dnnl::memory::data_type type) {
-  return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
-}
-
-// What oneDNN 2 and 3 say differently. `bias` is null where there is none.
-inline void append_gelu(dnnl::post_ops& after) {
-#if DNNL_VERSION_MAJOR >= 3
-  after.append_eltwise(dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
-#else
-  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_gelu_tanh, 0.0F, 0.0F);
-#endif
-}
-inline dnnl::matmul::primitive_desc onednn_plan(const dnnl::engine& engine, const dnnl::memory::desc& a,
-                                                const dnnl::memory::desc& b, const dnnl::memory::desc* bias,
-                                                const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
-#if DNNL_VERSION_MAJOR >= 3
-  return bias != nullptr ? dnnl::matmul::primitive_desc{engine, a, b, *bias, c, attributes}
-                         : dnnl::matmul::primitive_desc{engine, a, b, c, attributes};
-#else
-  const dnnl::matmul::desc what = bias != nullptr ? dnnl::matmul::desc{a, b, *bias, c} : dnnl::matmul::desc{a, b, c};
-  return {what, attributes, engine};
-#endif
-}
-
-}  // namespace detail
-
-/// oneDNN's product. One calling thread at a time. Throws dnnl::error where oneDNN cannot allocate. Without AVX-512, where
-/// oneDNN has no bf16 product, and for k = 0, packed_gemm does the work.
-class onednn_gemm {
- public:
-  static constexpr std::string_view name = "onednn";
-
-  template <class In, class Out>
-  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
-    gemm_args<In, Out> args = detail::checked(arguments);
-    if (args.m == 0 || args.n == 0) return;
-    // oneDNN has no second output, so a product whose pre-activation is kept is ours.
-    if (args.k == 0 || args.pre_activation != nullptr || (std::is_same_v<In, bf16> && !half_)) {
-      return fallback_.multiply(pool, memory, args);
-    }
-    const detail::one_openmp_thread caller;
-    const unsigned threads = args.m * args.n * args.k < 200'000 ? 1 : pool.size();
-    const auto grid = detail::choose_grid(args.m, args.n, 16, threads);
-    auto frame = memory.open();
-    prepare(args, grid, frame);
-    if (grid.size() == 1) return run(0);
-    pool.run([&](unsigned index) {
-      if (index >= grid.size()) return;
-      const detail::one_openmp_thread here;
-      run(index);
-    });
-  }
-
-  [[nodiscard]] std::string describe() const {
-    const dnnl_version_t* v = dnnl::version();
-    return "onednn " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) +
-           (half_ ? " (bf16)" : "");
-  }
-
- private:
-  template <class In, class Out>
-  void prepare(const gemm_args<In, Out>& args, detail::thread_grid grid, scratch::frame& frame) {
-    current_.assign(grid.size(), nullptr);
-    for (unsigned i = 0; i < grid.size(); ++i) {
-      const index_range rows = share_of(args.m, i / grid.columns, grid.rows);
-      const index_range columns = share_of(args.n, i % grid.columns, grid.columns, 16);
-      if (rows.size() > 0 && columns.size() > 0) current_[i] = &place(part_of(args, rows, columns), i, frame);
-    }
-  }
-
-  void run(unsigned index) {
-    if (current_[index] == nullptr) return;
-    dnnl::stream& stream = streams_.at(index);
-    current_[index]->primitive.execute(stream, current_[index]->arguments);
-    stream.wait();
-  }
-
-  template <class In, class Out>
-  static gemm_args<In, Out> part_of(gemm_args<In, Out> args, index_range rows, index_range columns) noexcept {
-    args.a += rows.begin * (args.transpose_a ? 1 : args.lda);
-    args.b += columns.begin * (args.transpose_b ? args.ldb : 1);
-    args.c += rows.begin * args.ldc + columns.begin;
-    if (args.bias != nullptr) args.bias += columns.begin;
-    if (args.residual != nullptr) args.residual += rows.begin * args.ld_residual + columns.begin;
-    args.m = rows.size();
-    args.n = columns.size();
-    return args;
-  }
-
-  /// The compiled product for one thread's part, with its memory objects set to this call's pointers.
-  template <class In, class Out>
-  detail::onednn_product& place(const gemm_args<In, Out>& args, unsigned thread, scratch::frame& frame) {
-    while (streams_.size() <= thread) streams_.emplace_back(engine_);
-    const detail::onednn_key key{{args.m, args.n, args.k, args.lda, args.ldb, args.ldc, args.ld_residual},
-                                 args.transpose_a,
-                                 args.transpose_b,
-                                 std::is_same_v<In, bf16>,
-                                 std::is_same_v<Out, bf16>,
-                                 args.accumulate,
-                                 args.bias != nullptr,
-                                 args.residual != nullptr,
-                                 args.act == activation::gelu,
-                                 thread};
-    auto found = products_.find(key);
-    if (found == products_.end()) found = products_.emplace(key, compile(args)).first;
-    detail::onednn_product& p = found->second;
-    set(p, DNNL_ARG_SRC, args.a);
-    set(p, DNNL_ARG_WEIGHTS, args.b);
-    set(p, DNNL_ARG_DST, args.c);
-    if (args.bias != nullptr) set(p, DNNL_ARG_BIAS, args.bias);
-    if (args.residual != nullptr) set(p, residual_argument(args), args.residual);
-    set(p, DNNL_ARG_SCRATCHPAD, frame.take<std::byte>(std::max<std::size_t>(p.scratch_bytes, 1)));
-    return p;
-  }
-
-  static void set(detail::onednn_product& product, int argument, const void* data) {
-    product.arguments.at(argument).set_data_handle(const_cast<void*>(data));
-  }
-
-  /// The residual is added by the last post-operation, after the activation.
-  template <class In, class Out>
-  static int residual_argument(const gemm_args<In, Out>& args) noexcept {
-    const int position = args.act == activation::gelu ? 1 : 0;
-    return DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1;
-  }
-
-  template <class In, class Out>
-  detail::onednn_product compile(const gemm_args<In, Out>& args) {
-    using dnnl::memory;
-    constexpr auto f32 = memory::data_type::f32;
-    const auto a = detail::onednn_matrix(args.m, args.k, args.lda, args.transpose_a, detail::onednn_type<In>);
-    const auto b = detail::onednn_matrix(args.k, args.n, args.ldb, args.transpose_b, detail::onednn_type<In>);
-    const auto c = detail::onednn_matrix(args.m, args.n, args.ldc, false, detail::onednn_type<Out>);
-    const memory::desc bias{{1, args.n}, f32, memory::dims{args.n, 1}};
-    const auto residual = detail::onednn_matrix(args.m, args.n, args.ld_residual, false, f32);
-    dnnl::post_ops after;
-    if (args.accumulate) after.append_sum(1.0F);
-    if (args.act == activation::gelu) detail::append_gelu(after);
-    if (args.residual != nullptr) after.append_binary(dnnl::algorithm::binary_add, residual);
-    dnnl::primitive_attr attributes;
-    attributes.set_post_ops(after);
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const auto how = detail::onednn_plan(engine_, a, b, args.bias != nullptr ? &bias : nullptr, c, attributes);
-
-    detail::onednn_product product;
-    product.primitive = dnnl::matmul{how};
-    product.scratch_bytes = how.scratchpad_desc().get_size();
-    const auto add = [&](int argument, const memory::desc& d) {
-      product.arguments.emplace(argument, memory{d, engine_, DNNL_MEMORY_NONE});
-    };
-    add(DNNL_ARG_SRC, a);
-    add(DNNL_ARG_WEIGHTS, b);
-    add(DNNL_ARG_DST, c);
-    add(DNNL_ARG_SCRATCHPAD, how.scratchpad_desc());
-    if (args.bias != nullptr) add(DNNL_ARG_BIAS, bias);
-    if (args.residual != nullptr) add(residual_argument(args), residual);
-    return product;
-  }
-
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-  bool half_ = detect_simd_level() >= simd_level::avx512;
-  std::vector<dnnl::stream> streams_;
-  std::map<detail::onednn_key, detail::onednn_product> products_;
-  std::vector<detail::onednn_product*> current_;
-  packed_gemm fallback_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_HAS_ONEDNN
-
-#endif  // CAUSEWAY_KERNELS_ONEDNN_GEMM_HPP
-
-// ---- causeway/kernels/default_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-#define CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
-// The matrix product that a backend uses when its user names none: oneDNN's where causeway::onednn is linked, else ours. A
-// program must be linked the same way in all its parts, for the alias is part of the types that contain it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-#if defined(CAUSEWAY_HAS_ONEDNN)
-using default_gemm = onednn_gemm;
-#else
-using default_gemm = packed_gemm;
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
-// ---- causeway/kernels/backend.hpp ----
-#ifndef CAUSEWAY_KERNELS_BACKEND_HPP
-#define CAUSEWAY_KERNELS_BACKEND_HPP
-
-// What computes a model: where its numbers lie and the operations on them, in one place. Ops and models are written over a
-// backend; this one is the processor, cuda/backend.hpp a GPU. A model owns one backend.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-/// Threads, scratch memory and a matrix product of a processor. For one calling thread at a time. The operations are those
-/// of the headers of this folder, which say what they compute and what they cost.
-template <class GemmType = default_gemm>
-  requires Gemm<GemmType>
-class basic_cpu_backend {
- public:
-  explicit basic_cpu_backend(unsigned threads = 1, GemmType gemm = GemmType{}) : pool_{threads}, gemm_{std::move(gemm)} {}
-
-  [[nodiscard]] thread_pool& pool() noexcept { return pool_; }
-  [[nodiscard]] scratch& memory() noexcept { return memory_; }
-  [[nodiscard]] GemmType& gemm() noexcept { return gemm_; }
-
-  /// One line for a person, such as "cpu: packed gemm (avx512, avx512_bf16), 2 threads".
-  [[nodiscard]] std::string describe() const {
-    const unsigned threads = pool_.size();
-    return "cpu: " + gemm_.describe() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
-  }
-
-  /// What has the operations below, and `copy` and `copy_in`: here the backend itself.
-  [[nodiscard]] basic_cpu_backend& ops() noexcept { return *this; }
-
-  // ---- memory and order ---------------------------------------------------------------------------------------------
-
-  /// Where parameters, gradients and activations lie. Whoever uses it lets the backend outlive them.
-  [[nodiscard]] memory_source source() const noexcept { return {}; }
-  /// Until this returns, the host must not touch what operations read or write; it gives the first error of any of them
-  /// since the last call. A processor is done at once.
-  [[nodiscard]] result<void> finish() const noexcept { return {}; }
-  /// A hint that operations will use these next and that the host may have had them: nothing here.
-  void fetch(const void*, std::size_t) const noexcept {}
-  /// From memory of the host, which may change as soon as this returns.
-  void copy_in(void* to, const void* host, std::size_t bytes) const noexcept { std::memcpy(to, host, bytes); }
-  void copy(void* to, const void* from, std::size_t bytes) const noexcept { std::memcpy(to, from, bytes); }
-
-  // ---- operations ---------------------------------------------------------------------------------------------------
-
-  template <class In, class Out>
-  void multiply(const gemm_args<In, Out>& args) {
-    if constexpr (std::same_as<In, bf16> && std::same_as<GemmType, packed_gemm>) {
-      if constexpr (std::same_as<Out, bf16>) {
-        bf16_in_use().multiply(gemm_, pool_, memory_, args);
-      } else {
-        bf16_in_use().multiply_to_f32(gemm_, pool_, memory_, args);
-      }
-    } else {
-      gemm_.multiply(pool_, memory_, args);
-    }
-  }
-  /// C = op(A) op(B) times the slope of GELU at x [m, n]: the way back through a product whose operand GELU made. No bias,
-  /// residual or activation; the rows of C are contiguous.
-  template <class T>
-  void multiply_gelu_gradient(const gemm_args<T, T>& args, const T* x) {
-    multiply(args);
-    gelu_backward(x, args.c, args.c, args.m * args.n);
-  }
-  void zero(float* y, std::int64_t count) { kernels::zero(pool_, y, count); }
-  [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) {
-    return kernels::sum_of_squares(pool_, x, count);
-  }
-  template <class T>
-  void add(T* y, const T* a, const T* b, std::int64_t count) {
-    if constexpr (std::same_as<T, bf16>) {
-      bf16_in_use().add(pool_, y, a, b, count);
-    } else {
-      kernels::add(pool_, y, a, b, count);
-    }
-  }
-  void convert(const float* from, bf16* to, std::int64_t count) { kernels::convert(pool_, from, to, count); }
-
-  void embedding_forward(const std::int32_t* tokens, const float* table, const float* positions, float* x,
-                         std::int64_t batch, std::int64_t T, std::int64_t C) {
-    kernels::embedding_forward(pool_, tokens, table, positions, x, batch, T, C);
-  }
-  void embedding_backward(const std::int32_t* tokens, const float* dx, float* dtable, float* dpositions, std::int64_t batch,
-                          std::int64_t T, std::int64_t C, std::int64_t vocabulary) {
-    kernels::embedding_backward(pool_, memory_, tokens, dx, dtable, dpositions, batch, T, C, vocabulary);
-  }
-
-  template <class Out>
-  void layer_norm_forward(const float* x, const float* gain, const float* bias, Out* y, float* mean, float* rstd,
-                          std::int64_t rows, std::int64_t columns, float epsilon) {
-    if constexpr (std::same_as<Out, bf16>) {
-      bf16_in_use().layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
-    } else {
-      kernels::layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
-    }
-  }
-  template <class In>
-  void layer_norm_backward(const float* x, const float* gain, const float* mean, const float* rstd, const In* dy, float* dx,
-                           bool accumulate, float* dgain, float* dbias, std::int64_t rows, std::int64_t columns) {
-    if constexpr (std::same_as<In, bf16>) {
-      bf16_in_use().layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows,
-                                        columns);
-    } else {
-      kernels::layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
-    }
-  }
-  template <class Out>
-  void rms_norm_forward(const float* x, const float* gain, Out* y, float* rstd, std::int64_t rows, std::int64_t columns,
-                        float epsilon) {
-    if constexpr (std::same_as<Out, bf16>) {
-      bf16_in_use().rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
-    } else {
-      kernels::rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
-    }
-  }
-  template <class In>
-  void rms_norm_backward(const float* x, const float* gain, const float* rstd, const In* dy, float* dx, bool accumulate,
-                         float* dgain, std::int64_t rows, std::int64_t columns) {
-    if constexpr (std::same_as<In, bf16>) {
-      bf16_in_use().rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
-    } else {
-      kernels::rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
-    }
-  }
-
-  template <class T>
-  void gelu_forward(const T* x, T* y, std::int64_t count) {
-    if constexpr (std::same_as<T, bf16>) {
-      bf16_in_use().gelu_forward(pool_, x, y, count);
-    } else {
-      kernels::gelu_forward(pool_, x, y, count);
-    }
-  }
-  template <class T>
-  void gelu_backward(const T* x, const T* dy, T* dx, std::int64_t count) {
-    if constexpr (std::same_as<T, bf16>) {
-      bf16_in_use().gelu_backward(pool_, x, dy, dx, count);
-    } else {
-      kernels::gelu_backward(pool_, x, dy, dx, count);
-    }
-  }
-  template <class T>
-  void swiglu_forward(const T* gate_up, T* y, std::int64_t rows, std::int64_t hidden) {
-    if constexpr (std::same_as<T, bf16>) {
-      bf16_in_use().swiglu_forward(pool_, gate_up, y, rows, hidden);
-    } else {
-      kernels::swiglu_forward(pool_, gate_up, y, rows, hidden);
-    }
-  }
-  template <class T>
-  void swiglu_backward(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows, std::int64_t hidden) {
-    if constexpr (std::same_as<T, bf16>) {
-      bf16_in_use().swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
-    } else {
-      kernels::swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
-    }
-  }
-  template <class T>
-  void bias_gradient(const T* dy, float* dbias, std::int64_t rows, std::int64_t columns) {
-    if constexpr (std::same_as<T, bf16>) {
-      bf16_in_use().bias_gradient(pool_, memory_, dy, dbias, rows, columns);
-    } else {
-      kernels::bias_gradient(pool_, memory_, dy, dbias, rows, columns);
-    }
-  }
-  template <class T>
-  void dropout(T* x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) {
-    if constexpr (std::same_as<T, bf16>) {
-      bf16_in_use().dropout_apply(pool_, x, count, rate, seed, stream);
-    } else {
-      kernels::dropout_apply(pool_, x, count, rate, seed, stream);
-    }
-  }
-  template <class T>
-  void rotary(const rotary_table& table, T* qkv, std::int64_t batch, std::int64_t T_, std::int64_t row_stride,
-              std::int64_t heads, std::int64_t head_size, bool inverse) {
-    if constexpr (std::same_as<T, bf16>) {
-      bf16_in_use().rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
-    } else {
-      kernels::rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
-    }
-  }
-
-  template <class T>
-  void attention_forward(const attention_shape& shape, const T* q, const T* k, const T* v, T* o, float* logsumexp) {
-    if constexpr (std::same_as<T, bf16>) {
-      bf16_in_use().attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
-    } else {
-      kernels::attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
-    }
-  }
-  template <class T>
-  void attention_backward(const attention_shape& shape, const T* q, const T* k, const T* v, const T* o, const T* d_o,
-                          const float* logsumexp, T* dq, T* dk, T* dv) {
-    if constexpr (std::same_as<T, bf16>) {
-      bf16_in_use().attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
-    } else {
-      kernels::attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
-    }
-  }
-  /// The targets are in memory of the host.
-  template <class T>
-  [[nodiscard]] double cross_entropy(const T* x, const T* w, const std::int32_t* targets, std::int64_t rows, std::int64_t C,
-                                     std::int64_t V, float grad_scale, T* dx, float* dw) {
-    if constexpr (std::same_as<T, bf16> && std::same_as<GemmType, packed_gemm>) {
-      return bf16_in_use().cross_entropy(gemm_, pool_, memory_, x, w, targets, rows, C, V, grad_scale, dx, dw);
-    } else {
-      return kernels::cross_entropy(pool_, memory_, gemm_, x, w, targets, rows, C, V, grad_scale, dx, dw);
-    }
-  }
-
- private:
-  thread_pool pool_;
-  scratch memory_;
-  GemmType gemm_;
-};
-
-using cpu_backend = basic_cpu_backend<>;
-
-/// Whether what a backend computes is in memory that the host reads at once.
-template <class B>
-inline constexpr bool computes_on_host = false;
-template <class GemmType>
-inline constexpr bool computes_on_host<basic_cpu_backend<GemmType>> = true;
-
-/// What models and trainers ask of a backend. `ops()` has the operations of basic_cpu_backend; `pool()` are threads of the
-/// host, for what is done there.
-template <class B>
-concept Backend = std::move_constructible<B> &&
-    requires(B& b, const B& constant, float* values, const gemm_args<float, float>& f32,
-             const gemm_args<bf16, float>& mixed) {
-  { b.pool() } -> std::same_as<thread_pool&>;
-  { b.source() } -> std::same_as<memory_source>;
-  { b.finish() } -> std::same_as<result<void>>;
-  { b.sum_of_squares(values, std::int64_t{}) } -> std::same_as<double>;
-  b.zero(values, std::int64_t{});
-  b.ops().multiply(f32);
-  b.ops().multiply(mixed);
-  { constant.describe() } -> ConvertibleTo<std::string>;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_BACKEND_HPP
-
-// ---- causeway/nn/key_value_cache.hpp ----
-#ifndef CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
-#define CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
-
-// What attention needs of the tokens that a text has so far, so that the next one costs a single row and not the whole text
-// again. Of one model, for as long as its parameters stay as they are.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// Keys and values of each block, rotated where the model rotates them. Memory: blocks · context · 2 · width of the key and
-/// value heads · size of an activation, taken when the first token comes.
-class key_value_cache {
- public:
-  key_value_cache(std::int64_t blocks, std::int64_t context) : rows_(static_cast<std::size_t>(blocks)), context_{context} {}
-
-  /// Tokens that it has seen.
-  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
-  [[nodiscard]] std::int64_t context() const noexcept { return context_; }
-  /// For another text.
-  void clear() noexcept { length_ = 0; }
-
-  /// Puts `count` rows of `columns` elements, which are `stride` apart, behind those of `block`. They count once `advance`
-  /// is called, after all blocks.
-  template <class Act>
-  void keep(std::size_t block, const Act* from, std::int64_t count, std::int64_t stride, std::int64_t columns) {
-    CAUSEWAY_EXPECT(length_ + count <= context_);
-    const auto bytes = static_cast<std::size_t>(columns) * sizeof(Act);
-    auto& rows = rows_[block];
-    if (rows.size() == 0) rows = aligned_buffer<std::byte>{static_cast<std::size_t>(context_) * bytes};
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::memcpy(rows.data() + static_cast<std::size_t>(length_ + i) * bytes, from + i * stride, bytes);
-    }
-  }
-  void advance(std::int64_t count) noexcept { length_ += count; }
-
-  /// The rows of a block, in the type that they were kept in.
-  template <class Act>
-  [[nodiscard]] const Act* rows(std::size_t block) const noexcept {
-    return reinterpret_cast<const Act*>(rows_[block].data());
-  }
-
- private:
-  std::vector<aligned_buffer<std::byte>> rows_;
-  std::int64_t context_;
-  std::int64_t length_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
-
-// ---- causeway/autograd/low_rank.hpp ----
-#ifndef CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
-#define CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
-
-// A product of two small matrices beside a linear map that stays as it is (LoRA: Hu et al., 2021, equation 3:
-// h = W₀·x + B·A·x).
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace autograd {
-
-namespace detail {
-
-/// What a low-rank map keeps for its backward.
-struct low_rank_record {
-  linear_record in;  ///< h = x·Aᵀ
-  tensor h;          ///< [rows, rank]
-  parameter up;      ///< B, [outputs, rank]
-  gradient_slot y_slot = no_gradient;
-  std::int64_t column = 0;  ///< of y, where its outputs begin
-};
-
-/// y[:, column…] += h·Bᵀ.
-template <class Act, class Out, class Backend>
-void add_low_rank_product(tape<Backend>& t, const low_rank_record& r, tensor& y) {
-  auto args = linear_product<Act, Out>({r.h, no_gradient, no_gradient, r.up, {}}, y);
-  args.c += r.column, args.ldc = y.columns();
-  args.accumulate = true;
-  t.ops().multiply(args);
-}
-
-/// dB += dyᵀ·h, of the columns of dy that are the map's.
-template <class Act, class Backend>
-void low_rank_up_gradient(tape<Backend>& t, const low_rank_record& r, const tensor& dy) {
-  kernels::gemm_args<Act, float> args;
-  args.transpose_a = true;
-  args.accumulate = true;
-  args.m = r.up.rows, args.n = r.up.columns, args.k = dy.rows();
-  args.a = dy.template data<Act>() + r.column, args.lda = dy.columns();
-  args.b = r.h.template data<Act>(), args.ldb = args.n;
-  args.c = r.up.gradient, args.ldc = args.n;
-  t.ops().multiply(args);
-}
-
-/// dB, then dh = dy·B, dA += dhᵀ·x and dx += dh·A.
-template <class Act, class Backend>
-void low_rank_backward(tape<Backend>& t, low_rank_record& r, const tensor& dy) {
-  const tensor operand = as_operand(t, dy, dtype_of<Act>);
-  tensor dh = t.make(dtype_of<Act>, r.h.shape());
-  auto args = input_gradient_product<Act>(r.up, operand, dh);
-  args.a += r.column, args.lda = operand.columns();
-  t.ops().multiply(args);
-  if (r.up.gradient != nullptr) low_rank_up_gradient<Act>(t, r, operand);
-  linear_backward<Act>(t, r.in, std::move(dh));
-}
-
-}  // namespace detail
-
-/// y + (x·Aᵀ)·Bᵀ in the columns of y from `column` on. x is [rows, inputs], A `down` [rank, inputs], B `up`
-/// [outputs, rank]; a factor such as LoRA's α/rank is part of B. Works in place: move y in. With B of zeros y has the same
-/// numbers. Keeps x and [rows, rank]; costs rank · (inputs + outputs) products a row, twice that backward.
-template <class Backend>
-[[nodiscard]] variable add_low_rank(tape<Backend>& t, variable y, const variable& x, const parameter& down,
-                                    const parameter& up, std::int64_t column = 0) {
-  CAUSEWAY_EXPECT(x.value.columns() == down.columns && down.rows == up.columns && x.value.rows() == y.value.rows());
-  CAUSEWAY_EXPECT(column >= 0 && column + up.rows <= y.value.columns());
-  detail::low_rank_record r{{x.value, x.slot, no_gradient, down, {}}, {}, up, y.slot, column};
-  r.h = t.make(x.value.type(), {x.value.rows(), down.rows});
-  tensor out = t.exclusive(std::move(y.value));
-  detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    t.ops().multiply(detail::linear_product<Act, Act>(r.in, r.h));
-    if (out.type() == dtype::f32) return detail::add_low_rank_product<Act, float>(t, r, out);
-    detail::add_low_rank_product<Act, Act>(t, r, out);
-  });
-  return t.result(std::move(out), [r = std::move(r)](tape<Backend>& on, tensor dy) mutable {
-    detail::with_activation_type(r.in.x.type(), [&]<class Act>() { detail::low_rank_backward<Act>(on, r, dy); });
-    on.contribute(r.y_slot, std::move(dy));
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::autograd
-
-#endif  // CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
-
 // ---- causeway/kernels/decode.hpp ----
 #ifndef CAUSEWAY_KERNELS_DECODE_HPP
 #define CAUSEWAY_KERNELS_DECODE_HPP
@@ -35537,6 +31112,57 @@ CAUSEWAY_DECL block_adapters adapters_at(const adapter_shape& shape, const map_s
 #endif  // CAUSEWAY_NN_IMPL_ADAPTERS_IPP
 #endif
 
+// ---- causeway/nn/key_value_cache.hpp ----
+#ifndef CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
+#define CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
+
+// What attention needs of the tokens that a text has so far, so that the next one costs a single row and not the whole text
+// again. Of one model, for as long as its parameters stay as they are.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// Keys and values of each block, rotated where the model rotates them. Memory: blocks · context · 2 · width of the key and
+/// value heads · size of an activation, taken when the first token comes.
+class key_value_cache {
+ public:
+  key_value_cache(std::int64_t blocks, std::int64_t context) : rows_(static_cast<std::size_t>(blocks)), context_{context} {}
+
+  /// Tokens that it has seen.
+  [[nodiscard]] std::int64_t length() const noexcept { return length_; }
+  [[nodiscard]] std::int64_t context() const noexcept { return context_; }
+  /// For another text.
+  void clear() noexcept { length_ = 0; }
+
+  /// Puts `count` rows of `columns` elements, which are `stride` apart, behind those of `block`. They count once `advance`
+  /// is called, after all blocks.
+  template <class Act>
+  void keep(std::size_t block, const Act* from, std::int64_t count, std::int64_t stride, std::int64_t columns) {
+    CAUSEWAY_EXPECT(length_ + count <= context_);
+    const auto bytes = static_cast<std::size_t>(columns) * sizeof(Act);
+    auto& rows = rows_[block];
+    if (rows.size() == 0) rows = aligned_buffer<std::byte>{static_cast<std::size_t>(context_) * bytes};
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(rows.data() + static_cast<std::size_t>(length_ + i) * bytes, from + i * stride, bytes);
+    }
+  }
+  void advance(std::int64_t count) noexcept { length_ += count; }
+
+  /// The rows of a block, in the type that they were kept in.
+  template <class Act>
+  [[nodiscard]] const Act* rows(std::size_t block) const noexcept {
+    return reinterpret_cast<const Act*>(rows_[block].data());
+  }
+
+ private:
+  std::vector<aligned_buffer<std::byte>> rows_;
+  std::int64_t context_;
+  std::int64_t length_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_KEY_VALUE_CACHE_HPP
+
 // ---- causeway/nn/pass.hpp ----
 #ifndef CAUSEWAY_NN_PASS_HPP
 #define CAUSEWAY_NN_PASS_HPP
@@ -35667,838 +31293,6 @@ struct activation_bytes {
 }}}  // namespace causeway::CAUSEWAY_ABI::nn
 
 #endif  // CAUSEWAY_NN_PASS_HPP
-
-// ---- causeway/nn/memory_estimate.hpp ----
-#ifndef CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
-#define CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
-
-// How much memory a training step needs, from the shape alone: so that a peer can refuse a model before it starts, or
-// choose recomputation. Counted as the tape really keeps things, size classes of the pool included.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// Bytes, by purpose. Optimizer state is the optimizer's to say.
-struct memory_estimate {
-  std::size_t parameters = 0;
-  std::size_t gradients = 0;
-  std::size_t low_precision = 0;         ///< bf16 copies of the weights
-  std::size_t activations = 0;           ///< kept between forward and backward, at their peak
-  std::size_t activation_gradients = 0;  ///< made on the way back
-  std::size_t logits = 0;                ///< one chunk of the output layer
-  std::size_t scratch = 0;               ///< packed operands and partial sums of kernels
-
-  CAUSEWAY_DECL [[nodiscard]] std::size_t total() const noexcept;
-};
-
-/// What an estimate depends on.
-struct model_sizes {
-  std::int64_t rows = 0;  ///< batch · T
-  std::int64_t width = 0;
-  std::int64_t layers = 0;
-  std::int64_t vocabulary = 0;
-  std::int64_t parameters = 0;  ///< length of the flat buffer
-  bool low = false;
-  bool recompute = false;
-};
-
-CAUSEWAY_DECL [[nodiscard]] memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
-
-// ---- causeway/nn/impl/memory_estimate.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
-#define CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
-
-// Bodies of nn/memory_estimate.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-CAUSEWAY_DECL std::size_t memory_estimate::total() const noexcept {
-  return parameters + gradients + low_precision + activations + activation_gradients + logits + scratch;
-}
-
-CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept {
-  const auto bytes = [&s](std::int64_t columns, std::size_t each) { return pooled_bytes(s.rows, columns, each); };
-  const std::size_t size = s.low ? 2 : 4;
-  const auto layers = static_cast<std::size_t>(s.layers);
-  const auto length = static_cast<std::size_t>(s.parameters);
-  memory_estimate e;
-  e.parameters = e.gradients = length * sizeof(float);
-  e.low_precision = s.low ? length * 2 : 0;
-  // All blocks, or the inputs of all blocks and one block; then the end of the stream and what the output layer reads.
-  e.activations = (s.recompute ? layers * bytes(s.width, 4) + family.block : layers * family.block) + bytes(s.width, 4) +
-                  bytes(s.width, size) + 2 * bytes(1, 4);
-  // The gradient of the stream and of one norm's output, in bf16 mode a rounded copy, and the block's largest.
-  e.activation_gradients = bytes(s.width, 4) + bytes(s.width, size) + (s.low ? bytes(s.width, size) : 0) + family.transient;
-  const std::int64_t chunk = kernels::detail::rows_per_chunk(s.rows, s.vocabulary);
-  e.logits = static_cast<std::size_t>(chunk * s.vocabulary) * (s.low ? 6 : 4);
-  // Products pack blocks of both operands; the widest layer's is width × 4·width.
-  e.scratch = (std::size_t{4} << 20U) + 16 * static_cast<std::size_t>(s.width * s.width);
-  return e;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
-#endif
-
-// ---- causeway/nn/options.hpp ----
-#ifndef CAUSEWAY_NN_OPTIONS_HPP
-#define CAUSEWAY_NN_OPTIONS_HPP
-
-// What all model families share in their options, and the checks that turn a shape that cannot work into an error that
-// says what would.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both. A program compiles
-/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16), which becomes a precision where one is
-/// asked for: write `precision p = precision::bf16`, since `auto` gives only the name.
-class precision {
- public:
-  struct bf16_name {
-    explicit constexpr bf16_name() = default;
-  };
-  static const precision f32;
-  static constexpr bf16_name bf16{};  ///< operands of products and the activations between them in bf16, f32 sums
-
-  constexpr precision() noexcept = default;
-  template <std::same_as<bf16_name> Name>
-  precision(Name /*asked*/) noexcept : type_{dtype::bf16} {
-    kernels::use_bf16();
-  }
-
-  /// Of the operands of products.
-  [[nodiscard]] constexpr dtype type() const noexcept { return type_; }
-  friend constexpr bool operator==(precision, precision) = default;
-
- private:
-  dtype type_ = dtype::f32;
-};
-
-inline constexpr precision precision::f32{};
-
-constexpr std::string_view to_string(precision p) noexcept { return causeway::to_string(p.type()); }
-
-namespace detail {
-
-/// A size option: its name, what was given, and the most that is allowed.
-struct named_size {
-  std::string_view name;
-  std::int64_t value = 0;
-  std::int64_t limit = 0;
-};
-
-/// Every size must lie in [1, limit].
-CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes);
-
-/// "1, 2, 4, 8": the divisors of `n`, ascending; in the middle of a long list, those around `near`.
-CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near);
-
-/// `part` must divide `whole`.
-CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
-                                         std::string_view whole_name, std::int64_t whole);
-
-CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value);
-
-CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value);
-
-/// Parameter counts are computed in double first, so that no product of sizes can overflow.
-CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters);
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_OPTIONS_HPP
-
-// ---- causeway/nn/impl/options.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NN_IMPL_OPTIONS_IPP
-#define CAUSEWAY_NN_IMPL_OPTIONS_IPP
-
-// Bodies of nn/options.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
-
-CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
-  for (const auto& s : sizes) {
-    if (s.value >= 1 && s.value <= s.limit) continue;
-    return fail(
-        s.value < 1 ? errc::invalid_argument : errc::too_large, std::string{where},
-        std::string{s.name} + " is " + std::to_string(s.value) + "; it must be between 1 and " + std::to_string(s.limit));
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near) {
-  std::vector<std::int64_t> all;
-  for (std::int64_t d = 1; d * d <= n; ++d) {
-    if (n % d != 0) continue;
-    all.push_back(d);
-    if (d != n / d) all.push_back(n / d);
-  }
-  constexpr std::size_t most = 6;
-  const auto distance = [near](std::int64_t d) { return d < near ? near - d : d - near; };
-  std::string line;
-  std::sort(all.begin(), all.end(), [&](auto a, auto b) { return distance(a) < distance(b); });
-  if (all.size() > most) all.resize(most);
-  std::sort(all.begin(), all.end());
-  for (const std::int64_t d : all) line += (line.empty() ? "" : ", ") + std::to_string(d);
-  return line;
-}
-
-CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
-                                         std::string_view whole_name, std::int64_t whole) {
-  if (whole % part == 0) return {};
-  return fail(errc::invalid_argument, std::string{where},
-              std::string{part_name} + " (" + std::to_string(part) + ") does not divide " + std::string{whole_name} + " (" +
-                  std::to_string(whole) + "); use one of " + divisors_near(whole, part));
-}
-
-CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value) {
-  if (value >= 0.0F && value < 1.0F) return {};
-  return fail(errc::invalid_argument, std::string{where},
-              std::string{name} + " is " + std::to_string(value) + "; it must be at least 0 and less than 1");
-}
-
-CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value) {
-  if (value > 0.0F && value < 3.0e38F) return {};
-  return fail(errc::invalid_argument, std::string{where},
-              std::string{name} + " is " + std::to_string(value) + "; it must be positive and finite");
-}
-
-CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters) {
-  constexpr double most = 1099511627776.0;  // 2^40
-  if (parameters <= most) return {};
-  return fail(errc::too_large, std::string{where},
-              "these sizes make about " + std::to_string(parameters / 1e9) +
-                  " billion parameters; this library stops at 2^40: reduce layers, width or vocabulary");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::nn::detail
-
-#endif  // CAUSEWAY_NN_IMPL_OPTIONS_IPP
-#endif
-
-// ---- causeway/nn/recorded_passes.hpp ----
-#ifndef CAUSEWAY_NN_RECORDED_PASSES_HPP
-#define CAUSEWAY_NN_RECORDED_PASSES_HPP
-
-// Training passes that repeat, for backends that can record one and start it again with one call: a small model on a GPU
-// would else wait for its hundreds of launches. The numbers are those of passes that are not recorded.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// `make_recording` gives what is described in cuda/recording.hpp, or null.
-template <class B>
-concept RecordingBackend = requires(B& b) {
-  b.make_recording()->rehearse();
-};
-
-/// Where passes are only run.
-template <class BackendType>
-class recorded_passes {
- public:
-  explicit recorded_passes(BackendType&) noexcept {}
-
-  template <class Pass>
-  [[nodiscard]] result<double> run(const micro_batch& b, autograd::tape<BackendType>& plain, Pass&& pass) {
-    return pass(plain, b);
-  }
-  void forget() noexcept {}
-  [[nodiscard]] static std::uint64_t replays() noexcept { return 0; }
-};
-
-/// A shape is recorded when it comes twice in succession: then it is run once in buffers of its own, which nobody else is
-/// given any more, recorded the next time, and from then on replayed. The two shapes used last are kept. Where recording
-/// fails, the pass, of which nothing has run, is run as ever, and the shape is not tried again.
-template <RecordingBackend BackendType>
-class recorded_passes<BackendType> {
- public:
-  using tape_type = autograd::tape<BackendType>;
-  static constexpr std::size_t most = 2;
-
-  /// The backend must outlive it.
-  explicit recorded_passes(BackendType& backend) noexcept : backend_{backend} {}
-
-  /// Gradients and loss of a pass: `pass(tape, batch)`, or what it was recorded as. Parameters must be where they are
-  /// needed before.
-  template <class Pass>
-  [[nodiscard]] result<double> run(const micro_batch& b, tape_type& plain, Pass&& pass) {
-    kept_pass* const kept = find(b, plain);
-    if (kept == nullptr || kept->next == stage::refused) return pass(plain, b);
-    if (kept->next == stage::rehearsal) return rehearse(*kept, b, pass);
-    if (kept->next == stage::recording) {
-      CAUSEWAY_TRY(backend_.finish());  // an error from before this pass is not one of recording it
-      if (!record(*kept, b, pass)) {
-        kept->refuse();
-        return pass(plain, b);
-      }
-    }
-    const double loss = kept->how->replay({b.inputs, b.targets, b.dropout_stream});
-    CAUSEWAY_TRY(backend_.finish());
-    ++replays_;
-    return loss;
-  }
-
-  /// After parameters have moved to other memory.
-  void forget() noexcept {
-    kept_.clear();
-    last_ = {};
-  }
-
-  [[nodiscard]] std::uint64_t replays() const noexcept { return replays_; }
-
- private:
-  using handle = decltype(std::declval<BackendType&>().make_recording());
-
-  enum class stage : std::uint8_t { rehearsal, recording, replay, refused };
-
-  struct shape {
-    std::size_t tokens = 0;
-    std::int64_t batch = 0;
-    float scale = 0.0F;
-    bool operator==(const shape&) const = default;
-  };
-
-  struct kept_pass {
-    kept_pass(const shape& s, BackendType& backend, handle recording)
-        : of{s}, memory{backend.source()}, own{backend, memory}, how{std::move(recording)} {}
-
-    void refuse() noexcept {
-      next = stage::refused;
-      how.reset();
-      memory.trim();
-    }
-
-    shape of;
-    stage next = stage::rehearsal;
-    buffer_pool memory;
-    tape_type own;
-    handle how;  // goes before the memory that it writes
-  };
-
-  /// Null: run it.
-  kept_pass* find(const micro_batch& b, tape_type& plain) {
-    const shape wanted{b.inputs.size(), b.batch, b.grad_scale};
-    const bool again = std::exchange(last_, wanted) == wanted;
-    for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-      if (it->of == wanted) {
-        kept_.splice(kept_.begin(), kept_, it);
-        return &kept_.front();
-      }
-    }
-    if (!again) return nullptr;
-    handle how = backend_.make_recording();
-    if (how == nullptr) return nullptr;
-    if (kept_.size() == most) kept_.pop_back();
-    plain.memory().trim();  // its activations would stand beside ours
-    kept_.emplace_front(wanted, backend_, std::move(how));
-    return &kept_.front();
-  }
-
-  template <class Pass>
-  result<double> rehearse(kept_pass& kept, const micro_batch& b, Pass&& pass) {
-    kept.how->rehearse();
-    auto loss = pass(kept.own, b);
-    const auto ended = kept.how->end();
-    if (!loss) return loss;
-    if (!ended) return ended.error();
-    kept.next = stage::recording;
-    return loss;
-  }
-
-  /// From copies of the inputs, which may be one array.
-  template <class Pass>
-  bool record(kept_pass& kept, const micro_batch& b, Pass&& pass) {
-    const std::vector<std::int32_t> tokens{b.inputs.begin(), b.inputs.end()}, targets{b.targets.begin(), b.targets.end()};
-    const micro_batch copied{tokens, targets, b.batch, b.grad_scale, b.dropout_stream};
-    kept.how->record({tokens, targets, b.dropout_stream});
-    const bool told = pass(kept.own, copied).has_value();
-    const bool ended = kept.how->end().has_value();
-    if (told && ended) kept.next = stage::replay;
-    return told && ended;
-  }
-
-  BackendType& backend_;
-  std::list<kept_pass> kept_;  ///< the one used last first
-  shape last_;
-  std::uint64_t replays_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_RECORDED_PASSES_HPP
-
-// ---- causeway/nn/model_engine.hpp ----
-#ifndef CAUSEWAY_NN_MODEL_ENGINE_HPP
-#define CAUSEWAY_NN_MODEL_ENGINE_HPP
-
-// What a language model consists of: parameters and their bf16 copies, the family's declaration of them, and what passes
-// need: activation memory, a tape, recordings. And how the part of a model that is here becomes another one.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
-
-/// In one place, which stays when the model moves: tapes point into it. Throws std::bad_alloc.
-template <class Family, class Backend>
-struct model_engine {
-  model_engine(const typename Family::options_type& options, Backend b, model_part held)
-      : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
-    store.allocate(backend.source());
-    low = copies_of(store, options);
-    keep_copies();
-  }
-
-  aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
-    if (options.precision.type() != dtype::bf16) return {};  // without data: that is how a pass knows
-    return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
-  }
-
-  // A device's optimizers write no copies along.
-  void keep_copies() {
-    if constexpr (kernels::computes_on_host<Backend>) store.keep_copies(low.size() > 0 ? low.data() : nullptr);
-  }
-
-  /// What a run begins with, but for what `kept` names.
-  void begin(parameter_store& values, const Family& declared, std::span<const parameter_segment> kept = {}) {
-    fill_initial(backend.pool(), values, declared.initial(), seed, kept);
-    if (adjust) adjust(backend.pool(), values);
-  }
-
-  [[nodiscard]] embedding_values initial_embedding() {
-    parameter_store ends;
-    const bool joined = family.options().joined_ends;
-    const Family declared{family.options(), ends, joined ? model_part{block_range{0, 1}} : model_part::ends()};
-    ends.allocate_values();
-    begin(ends, declared);
-    const auto table = [&ends](std::size_t segment) {
-      if (segment == not_held) return std::vector<float>{};
-      const float* const from = ends.value(segment);
-      return std::vector<float>(from, from + ends.segments()[segment].size());
-    };
-    return {table(declared.embedding().tokens), table(declared.embedding().positions)};
-  }
-
-  void hold(model_part wanted) {
-    parameter_store fresh;
-    Family declared{family.options(), fresh, wanted};
-    fresh.allocate(backend.source());
-    auto copies = copies_of(fresh, family.options());
-    begin(fresh, declared, store.segments());
-    for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
-      std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
-    });
-    recorded.forget();
-    store = std::move(fresh);
-    family = std::move(declared);
-    part = std::move(wanted);
-    low = std::move(copies);
-    keep_copies();
-    seen_version = 0;
-  }
-
-  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
-  void refresh() {
-    if (seen_version == store.version()) return;
-    backend.ops().fetch(store.values().data(), store.values().size_bytes());
-    if (low.size() > 0 && !store.has_copies()) refresh_low();
-    seen_version = store.version();
-  }
-  void refresh_low() {
-    for (std::size_t i = 0; i < store.segments().size(); ++i) {
-      const auto& s = store.segments()[i];
-      if (s.kind != parameter_kind::matrix && i != family.head()) continue;
-      backend.ops().convert(store.value(i), low.data() + s.offset, s.size());
-    }
-  }
-
-  Backend backend;
-  model_part part;
-  parameter_store store;
-  Family family;
-  std::uint64_t seed = 0;
-  std::function<void(thread_pool&, parameter_store&)> adjust;
-  aligned_buffer<bf16> low;
-  std::uint64_t seen_version = 0;
-  buffer_pool memory{backend.source()};
-  autograd::tape<Backend> tape{backend, memory};
-  recorded_passes<Backend> recorded{backend};
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::nn::detail
-
-#endif  // CAUSEWAY_NN_MODEL_ENGINE_HPP
-
-// ---- causeway/nn/language_model.hpp ----
-#ifndef CAUSEWAY_NN_LANGUAGE_MODEL_HPP
-#define CAUSEWAY_NN_LANGUAGE_MODEL_HPP
-
-// A decoder-only language model: an embedding, a row of blocks, an output layer. A family (GPT-2, Llama) says which
-// parameters there are and what a block computes; everything else is here: training passes, evaluation, the cut into
-// stages, bf16 copies, initial values.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// See the head of this file. Movable; one thread at a time.
-template <class Family, class BackendType = kernels::cpu_backend>
-  requires kernels::Backend<BackendType>
-class language_model {
- public:
-  using options_type = typename Family::options_type;
-  using backend_type = BackendType;
-  using tape_type = autograd::tape<BackendType>;
-
-  /// Checks the options, reserves parameters and gradients (8 bytes per parameter, 10 in bf16 mode) and initialises them
-  /// with seed 0. With a `part`, the model has only the parameters of these blocks: it computes stages, not losses of its
-  /// own. Errors say which option is wrong and what would work.
-  [[nodiscard]] static result<language_model> create(const options_type& options, BackendType backend = BackendType{},
-                                                     model_part part = {}) {
-    CAUSEWAY_TRY(Family::validate(options));
-    CAUSEWAY_TRY(part.check(options.layers + (options.joined_ends ? 1 : 0)));
-    try {
-      language_model model{options, std::move(backend), std::move(part)};
-      model.initialize(0);
-      return result<language_model>{std::move(model)};
-    } catch (const std::bad_alloc&) {
-      return fail(errc::out_of_memory, std::string{Family::name},
-                  "no memory for the parameters: reduce layers, width or vocabulary");
-    }
-  }
-
-  [[nodiscard]] const options_type& options() const noexcept { return family().options(); }
-  [[nodiscard]] std::int64_t context_length() const noexcept { return options().context; }
-  [[nodiscard]] std::int64_t vocabulary() const noexcept { return options().vocabulary; }
-  [[nodiscard]] std::int64_t width() const noexcept { return options().width; }
-  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
-  /// Embedding and output layer are one block, the first.
-  [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
-  /// What of the model is here.
-  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
-  /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
-  [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
-  /// The segments of the embedding; `not_held` where the model has none here.
-  [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
-  /// The share of values dropped in training, after the embedding and of what blocks add.
-  [[nodiscard]] float dropout() const noexcept { return family().dropout(); }
-  [[nodiscard]] parameter_store& parameters() noexcept { return store(); }
-  [[nodiscard]] BackendType& backend() noexcept { return engine_->backend; }
-  /// Passes that were not run but started again from a recording; none with most backends (nn/recorded_passes.hpp).
-  [[nodiscard]] std::uint64_t replayed_passes() const noexcept { return engine_->recorded.replays(); }
-  /// The pool that activations come from, for its statistics.
-  [[nodiscard]] buffer_pool& activation_memory() noexcept { return engine_->memory; }
-
-  /// Equal on peers whose parameters mean the same: family, shape, vocabulary, tie and what else changes the function.
-  /// Threads, precision, recomputation and which part is held do not matter.
-  [[nodiscard]] std::uint64_t config_hash() const {
-    hasher h;
-    h.add_value(hash_text(Family::name));
-    family().hash_into(h);
-    parameter_store whole;
-    const Family declared{options(), whole};
-    return h.add_value(whole.layout_hash()).finish();
-  }
-
-  /// Values of a block in flat buffers, padding counted, with what stands before the first and behind the last one; held or
-  /// not.
-  [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
-    parameter_store alone;
-    const Family declared{options(), alone, model_part{block_range{block, block + 1}}};
-    return alone.length();
-  }
-
-  /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
-  void initialize(std::uint64_t seed) {
-    engine_->seed = seed;
-    engine_->begin(store(), family());
-    store().touch();
-  }
-
-  /// From now on a run begins with what `adjust` makes of fresh parameters: those that are here, and those of parts that
-  /// are held later. It must make the same of a segment whatever else is in the store, on every peer.
-  void adjust_initial(std::function<void(thread_pool&, parameter_store&)> adjust) {
-    adjust(backend().pool(), store());
-    engine_->adjust = std::move(adjust);
-    store().touch();
-  }
-
-  /// What the embedding tables began with, held here or not. Time and memory: those of the tables, and of the
-  /// output layer where that is another one.
-  [[nodiscard]] embedding_values initial_embedding() const { return engine_->initial_embedding(); }
-
-  /// From now on this is another part of the model. Parameters that were here stay as they are, others start as
-  /// `initialize` left them, gradients are zero. No tape may be under way. Both parts are in memory at once; on an error
-  /// all is as it was.
-  [[nodiscard]] result<void> hold(model_part part) {
-    CAUSEWAY_TRY(part.check(blocks()));
-    try {
-      engine_->hold(std::move(part));
-      return {};
-    } catch (const std::bad_alloc&) {
-      return fail(errc::out_of_memory, std::string{Family::name},
-                  "no memory for another part of the model beside this one");
-    }
-  }
-
-  /// Adds the gradient of grad_scale · Σ loss to `parameters().gradients()` and returns Σ loss over the tokens.
-  /// inputs and targets hold batch·T tokens, sequence after sequence, T at most the context length. The same
-  /// dropout_stream gives the same masks.
-  [[nodiscard]] result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                                std::int64_t batch, float grad_scale, std::uint64_t dropout_stream) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{inputs, targets, batch, grad_scale, dropout_stream};
-    CAUSEWAY_TRY(check_stage(b, {0, blocks()}, {}));
-    refresh();
-    return engine_->recorded.run(b, engine_->tape, [this](tape_type& t, const micro_batch& m) -> result<double> {
-      CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(t, {0, blocks()}, m));
-      CAUSEWAY_TRY(backward_stage(t, all));
-      return all.loss;
-    });
-  }
-
-  /// Σ loss over the tokens; no gradients, no dropout.
-  [[nodiscard]] result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                        std::int64_t batch) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{inputs, targets, batch, 0.0F, 0};
-    CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(engine_->tape, {0, blocks()}, b, {}, pass_kind::evaluation));
-    return all.loss;
-  }
-
-  /// What the last block makes of these tokens, [batch·T, width] f32, without dropout: features of a text.
-  [[nodiscard]] result<tensor> hidden_states(std::span<const std::int32_t> tokens, std::int64_t batch) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{tokens, {}, batch, 0.0F, 0};
-    CAUSEWAY_TRY(check_inputs(limits(), b));
-    tensor hidden;
-    CAUSEWAY_TRY(guarded(engine_->tape, false, [&] {
-      const auto p = prepare(b, false);
-      auto& t = engine_->tape;
-      hidden = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens)).value;
-    }));
-    return hidden;
-  }
-
-  /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
-  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out) {
-    return logits_after(tokens, out, nullptr);
-  }
-
-  /// The same for a text of which `past` has seen all but `tokens`, which are at most as many as fit in the context behind
-  /// it. Costs a forward pass of these alone: several at once at the beginning of a text, then one by one. Up to rounding,
-  /// the scores are those of the whole text. Start with `make_cache()`.
-  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out,
-                                               key_value_cache& past) requires kernels::computes_on_host<BackendType> {
-    if (past.context() - past.length() < static_cast<std::int64_t>(tokens.size())) {
-      return fail(errc::invalid_argument, std::string{Family::name} + " cache",
-                  std::to_string(past.length()) + " tokens and " + std::to_string(tokens.size()) +
-                      " more; the context has room for " + std::to_string(past.context()) +
-                      ". Clear it, and give the newest tokens again");
-    }
-    while (past.length() > 0 && tokens.size() > 1) {
-      CAUSEWAY_TRY(logits_after(tokens.first(1), out, &past));
-      tokens = tokens.subspan(1);
-    }
-    return logits_after(tokens, out, &past);
-  }
-  [[nodiscard]] key_value_cache make_cache() const { return {options().layers, context_length()}; }
-
-  /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
-  /// model.
-  [[nodiscard]] tape_type make_tape() { return tape_type{engine_->backend, engine_->memory}; }
-
-  /// The forward pass through blocks `r`. `boundary` is the output of the stage before, [batch·T, width] f32, and must stay
-  /// valid until `backward_stage`; it is ignored in the first stage. The first stage reads b.inputs, the last b.targets;
-  /// all need their number. With joined ends block 0 is a stage of its own, which embeds tokens without a boundary, and
-  /// gives the loss of one. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
-  /// a second, recorded pass. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
-  [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {},
-                                                 pass_kind kind = pass_kind::recorded) {
-    CAUSEWAY_TRY(check_stage(b, r, boundary));
-    const stage_way way = way_of(r, boundary);
-    stage_pass s;
-    CAUSEWAY_TRY(guarded(t, kind == pass_kind::recorded, [&] {
-      const auto p = prepare(b, kind != pass_kind::evaluation);
-      if (!way.embeds) s.input = t.leaf(std::move(boundary));
-      autograd::variable x = way.embeds ? family().embed(t, p, b.inputs) : s.input;
-      x = run_blocks(t, p, way.layers, std::move(x));
-      if (way.ends) {
-        s.loss = loss_of(t, p, x, b);
-      } else {
-        s.output = std::move(x);
-      }
-    }));
-    return s;
-  }
-
-  /// The backward pass of `forward_stage`: adds to the parameters' gradients and returns the gradient of the stage's input,
-  /// empty in the first stage. `d_output` is what the next stage returned; empty in the last stage. Clears the tape.
-  [[nodiscard]] result<tensor> backward_stage(tape_type& t, const stage_pass& s, tensor d_output = {}) {
-    CAUSEWAY_ASSIGN(tensor d_input, input_gradient(t, s, std::move(d_output)));
-    t.clear();
-    return d_input;
-  }
-
-  /// The first half of `backward_stage`: the same, but the gradients of the blocks' matrices are put off until
-  /// `backward_weights`; until then their operands stay in memory. Norms, biases, embedding and output layer, whose
-  /// gradients cost little or come with the loss, are not put off.
-  [[nodiscard]] result<tensor> backward_inputs(tape_type& t, const stage_pass& s, tensor d_output = {}) {
-    t.defer_weights(true);
-    return input_gradient(t, s, std::move(d_output));
-  }
-  /// The second half. Clears the tape.
-  [[nodiscard]] result<void> backward_weights(tape_type& t) {
-    CAUSEWAY_TRY(guarded(t, false, [&] { t.run_deferred(); }));
-    t.clear();
-    return {};
-  }
-
-  /// Bytes that training with micro-batches of `batch` full contexts needs, without optimizer state.
-  [[nodiscard]] nn::memory_estimate memory_estimate(std::int64_t batch) const noexcept {
-    const auto& o = options();
-    model_sizes s;
-    s.rows = batch * o.context, s.width = o.width, s.layers = o.layers, s.vocabulary = o.vocabulary;
-    s.parameters = store().length();
-    s.low = o.precision.type() == dtype::bf16, s.recompute = o.recompute;
-    return estimate_memory(s, family().activations(s.rows, s.low ? 2 : 4));
-  }
-
- private:
-  language_model(const options_type& options, BackendType backend, model_part part)
-      : engine_{std::make_unique<detail::model_engine<Family, BackendType>>(options, std::move(backend), std::move(part))} {
-  }
-
-  [[nodiscard]] const Family& family() const noexcept { return engine_->family; }
-  [[nodiscard]] parameter_store& store() const noexcept { return engine_->store; }
-
-  [[nodiscard]] pass<BackendType> prepare(const micro_batch& b, bool training) {
-    refresh();
-    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
-    return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? family().dropout() : 0.0F};
-  }
-
-  [[nodiscard]] stage_way way_of(const block_range& r, const tensor& boundary) const noexcept {
-    return stage_way::of(r, blocks(), joined_ends(), static_cast<bool>(boundary));
-  }
-
-  [[nodiscard]] autograd::variable run_blocks(tape_type& t, const pass<BackendType>& p, block_range r,
-                                              autograd::variable x) {
-    for (auto i = static_cast<std::size_t>(r.first); i < static_cast<std::size_t>(r.last); ++i) {
-      const auto block = [f = &family(), p, i](tape_type& on, const autograd::variable& v) {
-        return f->block(on, p, i, v);
-      };
-      x = options().recompute ? autograd::checkpoint(t, x, block) : block(t, x);
-    }
-    return x;
-  }
-
-  [[nodiscard]] double loss_of(tape_type& t, const pass<BackendType>& p, const autograd::variable& x,
-                               const micro_batch& b) {
-    return autograd::cross_entropy(t, family().finish(t, p, x), p[family().head()], b.targets, b.grad_scale);
-  }
-
-  [[nodiscard]] result<void> logits_after(std::span<const std::int32_t> tokens, std::span<float> out,
-                                          key_value_cache* past) {
-    CAUSEWAY_TRY(check_whole());
-    const micro_batch b{tokens, {}, 1, 0.0F, 0};
-    CAUSEWAY_TRY(check_inputs(limits(), b));
-    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
-      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
-                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
-                      std::to_string(vocabulary()));
-    }
-    tape_type& t = engine_->tape;
-    tensor logits;
-    CAUSEWAY_TRY(guarded(t, false, [&] {
-      auto p = prepare(b, false);
-      p.past = past;
-      const auto x = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens));
-      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
-      logits = logits_of(t, p, family().finish(t, p, {last}).value);
-    }));
-    std::copy_n(logits.data<float>(), vocabulary(), out.data());
-    if (past != nullptr) past->advance(static_cast<std::int64_t>(tokens.size()));
-    return {};
-  }
-
-  [[nodiscard]] tensor logits_of(tape_type& t, const pass<BackendType>& p, const tensor& x) {
-    tensor y = t.make(dtype::f32, {1, vocabulary()});
-    autograd::detail::with_activation_type(x.type(), [&]<class Act>() {
-      kernels::gemm_args<Act, float> args;
-      args.transpose_b = true;
-      args.m = 1, args.n = vocabulary(), args.k = width();
-      args.a = x.template data<Act>(), args.lda = args.k;
-      args.b = p[family().head()].template data<Act>(), args.ldb = args.k;
-      args.c = y.template data<float>(), args.ldc = args.n;
-      backend().ops().multiply(args);
-    });
-    return y;
-  }
-
-  void refresh() { engine_->refresh(); }
-
-  template <class F>
-  [[nodiscard]] result<void> guarded(tape_type& t, bool recording, F&& f) {
-    try {
-      const autograd::recording_scope scope{t, recording};
-      f();
-      auto done = backend().finish();  // from here on the host may read what was computed
-      if (!done) {
-        t.clear();
-        engine_->seen_version = 0;  // the copies that products read may not have been made
-      }
-      return done;
-    } catch (const std::bad_alloc&) {
-      t.clear();
-      return fail(errc::out_of_memory, std::string{Family::name},
-                  "no memory for the activations: use a smaller micro-batch, or recompute = true");
-    }
-  }
-
-  [[nodiscard]] result<tensor> input_gradient(tape_type& t, const stage_pass& s, tensor d_output) {
-    tensor d_input;
-    refresh();  // parameters may be others than in the forward, where several micro-batches are on their way
-    CAUSEWAY_TRY(guarded(t, true, [&] {
-      if (d_output) t.contribute(s.output.slot, std::move(d_output));
-      t.backward();
-      d_input = t.take(s.input.slot);
-    }));
-    return d_input;
-  }
-
-  [[nodiscard]] token_limits limits() const noexcept { return {Family::name, context_length(), vocabulary()}; }
-
-  [[nodiscard]] result<void> check_whole() const {
-    if (part().is_whole(blocks())) return {};
-    return fail(errc::invalid_argument, std::string{Family::name},
-                "this peer holds a part of the model: only its stages can compute; train it with parallel::pipeline, or "
-                "build the model without a part");
-  }
-
-  [[nodiscard]] result<void> check_stage(const micro_batch& b, block_range r, const tensor& boundary) const {
-    CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks() && part().holds(r));
-    CAUSEWAY_EXPECT(part().holds_parameters(r.first - 1, blocks()) || r.first > 0);
-    CAUSEWAY_EXPECT(part().holds_parameters(r.last, blocks()) || r.last < blocks());
-    if (joined_ends() && r.first == 0 && r.last > 1 && r.last < blocks()) {
-      return fail(errc::unsupported, std::string{Family::name},
-                  "joined ends are a stage of their own, as in stage::recovery::swapped_neighbours; build it without them");
-    }
-    CAUSEWAY_TRY(check_inputs(limits(), b));
-    const stage_way way = way_of(r, boundary);
-    if (way.ends) CAUSEWAY_TRY(check_targets(limits(), b));
-    if (!way.embeds) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
-    return {};
-  }
-
-  std::unique_ptr<detail::model_engine<Family, BackendType>> engine_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_LANGUAGE_MODEL_HPP
 
 // ---- causeway/parallel/stage_model.hpp ----
 #ifndef CAUSEWAY_PARALLEL_STAGE_MODEL_HPP
@@ -47767,6 +42561,8 @@ class run_group {
   [[nodiscard]] virtual bool run_ends() const { return false; }
   /// Whether a peer's part of the model may change, with what the policy keeps for it (parallel::exchange_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
+  /// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
+  [[nodiscard]] bool is_swarm() const { return exchanges_at_once() && !moves_blocks(); }
   /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
   [[nodiscard]] virtual bool rows_by_block() const { return false; }
 
@@ -48619,6 +43415,4030 @@ CAUSEWAY_DECL checkfree_plus make(const checkfree_plus_options& o) {
 
 #endif  // CAUSEWAY_PRESETS_IMPL_ELASTIC_PIPELINES_IPP
 #endif
+
+// ---- causeway/kernels/column_sum.hpp ----
+#ifndef CAUSEWAY_KERNELS_COLUMN_SUM_HPP
+#define CAUSEWAY_KERNELS_COLUMN_SUM_HPP
+
+// Sums over the rows of a matrix, for the gradients of biases and gains: rows are cut into blocks that depend on their
+// number alone, each block has a partial sum, and these are added in order. So results do not depend on the number of
+// threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// Enough blocks for 64 threads, but so few that the partial sums are small beside the rows.
+constexpr std::int64_t row_blocks(std::int64_t rows) noexcept { return std::clamp<std::int64_t>(rows / 32, 1, 64); }
+
+struct column_sum_kernel {
+  static constexpr bool exact = true;
+  /// sums[0, columns) += the sum over rows, of a piece of a matrix whose rows are `stride` apart.
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const T* x, float* sums, std::int64_t rows, std::int64_t columns,
+                                         std::int64_t stride) {
+    for (std::int64_t row = 0; row < rows; ++row, x += stride) {
+      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 sum, a;
+        load(sum, sums + i, part);
+        load(a, x + i, part);
+        store(sums + i, sum + a, part);
+      });
+    }
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+CAUSEWAY_EXACT_KERNEL((const float*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
+CAUSEWAY_EXACT_KERNEL((const bf16*, float*, std::int64_t, std::int64_t, std::int64_t), column_sum_kernel)
+
+#endif  // CAUSEWAY_KERNELS_COLUMN_SUM_HPP
+
+// ---- causeway/kernels/activation.hpp ----
+#ifndef CAUSEWAY_KERNELS_ACTIVATION_HPP
+#define CAUSEWAY_KERNELS_ACTIVATION_HPP
+
+// GELU in its tanh form (Hendrycks and Gimpel 2016), SwiGLU (Shazeer 2020), and the gradient of a bias. Backward passes
+// compute the inner function again from the saved input, which is cheaper than reading it back from memory.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+// 0.5·x·(1 + tanh(u)) is x·sigmoid(2u), which keeps its relative accuracy where tanh(u) nears -1.
+inline constexpr float gelu_double_scale = 1.5957691216057308F;  // 2·sqrt(2/pi)
+inline constexpr float gelu_cube_factor = 0.044715F;
+
+template <class Floats>
+CAUSEWAY_ALWAYS_INLINE void gelu_gate(Floats& gate, const Floats& x) {
+  gate = x * (-gelu_double_scale * gelu_cube_factor * (x * x) - gelu_double_scale);
+  sigmoid_of_minus(gate);
+}
+
+struct gelu_forward_kernel {
+  static constexpr bool exact = false;
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const T* x, T* y, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v, gate;
+      load(v, x + i, part);
+      gelu_gate(gate, v);
+      store(y + i, v * gate, part);
+    });
+  }
+};
+
+struct gelu_backward_kernel {
+  static constexpr bool exact = false;
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const T* x, const T* dy, T* dx, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v, gate, d;
+      load(v, x + i, part);
+      load(d, dy + i, part);
+      gelu_gate(gate, v);
+      const f32x16 slope = 3.0F * gelu_double_scale * gelu_cube_factor * (v * v) + gelu_double_scale;
+      store(dx + i, d * (gate + v * slope * (gate * (1.0F - gate))), part);
+    });
+  }
+};
+
+struct swiglu_forward_kernel {
+  static constexpr bool exact = false;
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const T* gate_up, T* y, std::int64_t rows, std::int64_t hidden) {
+    for (std::int64_t row = 0; row < rows; ++row, gate_up += 2 * hidden, y += hidden) {
+      for_lanes(hidden, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 gate, up;
+        load(gate, gate_up + i, part);
+        load(up, gate_up + hidden + i, part);
+        f32x16 s = -gate;
+        sigmoid_of_minus(s);
+        store(y + i, gate * s * up, part);
+      });
+    }
+  }
+};
+
+struct swiglu_backward_kernel {
+  static constexpr bool exact = false;
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows,
+                                         std::int64_t hidden) {
+    for (std::int64_t row = 0; row < rows; ++row, gate_up += 2 * hidden, dgate_up += 2 * hidden, dy += hidden) {
+      for_lanes(hidden, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 gate, up, d;
+        load(gate, gate_up + i, part);
+        load(up, gate_up + hidden + i, part);
+        load(d, dy + i, part);
+        f32x16 s = -gate;
+        sigmoid_of_minus(s);
+        store(dgate_up + i, d * up * (s + gate * (s * (1.0F - s))), part);
+        store(dgate_up + hidden + i, d * (gate * s), part);
+      });
+    }
+  }
+};
+
+}  // namespace detail
+
+/// y = gelu(x), the tanh form. Moves 8 bytes an element (f32), 4 (bf16). y may be x.
+template <Activation T>
+void gelu_forward(thread_pool& pool, const T* x, T* y, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::gelu_forward_kernel>(level, x + part.begin, y + part.begin, part.size());
+  });
+}
+
+/// dx = dy · gelu'(x). Moves 12 bytes an element (f32), 6 (bf16). dx may be dy.
+template <Activation T>
+void gelu_backward(thread_pool& pool, const T* x, const T* dy, T* dx, std::int64_t count,
+                   simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::gelu_backward_kernel>(level, x + part.begin, dy + part.begin, dx + part.begin, part.size());
+  });
+}
+
+/// y = silu(gate) · up, with gate_up [rows, 2·hidden] = [gate | up] and y [rows, hidden]. Moves 12 bytes an element of y
+/// (f32), 6 (bf16).
+template <Activation T>
+void swiglu_forward(thread_pool& pool, const T* gate_up, T* y, std::int64_t rows, std::int64_t hidden,
+                    simd_level level = detect_simd_level()) {
+  detail::for_rows(pool, rows, hidden, [&](index_range part) {
+    detail::dispatch<detail::swiglu_forward_kernel>(level, gate_up + part.begin * 2 * hidden, y + part.begin * hidden,
+                                                    part.size(), hidden);
+  });
+}
+
+/// The gradient of swiglu_forward; dgate_up may be gate_up. Moves 20 bytes an element of dy (f32), 10 (bf16).
+template <Activation T>
+void swiglu_backward(thread_pool& pool, const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows, std::int64_t hidden,
+                     simd_level level = detect_simd_level()) {
+  detail::for_rows(pool, rows, hidden, [&](index_range part) {
+    detail::dispatch<detail::swiglu_backward_kernel>(level, gate_up + part.begin * 2 * hidden, dy + part.begin * hidden,
+                                                     dgate_up + part.begin * 2 * hidden, part.size(), hidden);
+  });
+}
+
+/// dbias[columns] += the column sums of dy [rows, columns]. Reads 4 bytes an element (f32), 2 (bf16). Goes through one
+/// partial sum per block of rows, so the result does not depend on the number of threads.
+template <Activation T>
+void bias_gradient(thread_pool& pool, scratch& memory, const T* dy, float* dbias, std::int64_t rows, std::int64_t columns,
+                   simd_level level = detect_simd_level()) {
+  const std::int64_t blocks = detail::row_blocks(rows);
+  const std::int64_t stride = (columns + 15) / 16 * 16;  // blocks write different cache lines
+  auto frame = memory.open();
+  auto* partials = frame.template take<float>(static_cast<std::size_t>(blocks * stride));
+  detail::for_rows(pool, blocks, (rows + blocks - 1) / blocks * columns, [&](index_range part) {
+    for (std::int64_t block = part.begin; block < part.end; ++block) {
+      const index_range r = share_of(rows, static_cast<unsigned>(block), static_cast<unsigned>(blocks));
+      std::fill_n(partials + block * stride, stride, 0.0F);
+      detail::dispatch<detail::column_sum_kernel>(level, dy + r.begin * columns, partials + block * stride, r.size(),
+                                                  columns, columns);
+    }
+  });
+  detail::dispatch<detail::column_sum_kernel>(level, static_cast<const float*>(partials), dbias, blocks, columns, stride);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t), gelu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t), gelu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, std::int64_t), swiglu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, float*, std::int64_t, std::int64_t), swiglu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t), gelu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t), gelu_backward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_forward_kernel)
+CAUSEWAY_FAST_KERNEL((const bf16*, const bf16*, bf16*, std::int64_t, std::int64_t), swiglu_backward_kernel)
+
+#endif  // CAUSEWAY_KERNELS_ACTIVATION_HPP
+
+// ---- causeway/kernels/bf16_level.hpp ----
+#ifndef CAUSEWAY_KERNELS_BF16_LEVEL_HPP
+#define CAUSEWAY_KERNELS_BF16_LEVEL_HPP
+
+// Which instructions multiply bf16 soonest. A processor that has dot products of bf16 pairs need not be quick at them: Zen
+// 4 and 5 do twice the multiply-adds of f32, Sapphire Rapids half of them, so that bf16 values are better widened while
+// they are packed and multiplied as f32 there. Its tiles (AMX), which not every virtual machine shows, are quicker than
+// both by far. All sum in f32; memory stays bf16.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// Seconds that the same multiply-adds take; infinite where this machine cannot.
+struct bf16_timing {
+  double widened;  ///< FMAs of values widened to f32
+  double pairs;    ///< dot products of pairs of bf16
+  double tiles;    ///< products of tiles of bf16
+};
+
+/// The quickest of alternating runs of our tile kernels, one thread, panels in the nearest cache: about half a
+/// millisecond. Needs a machine of level avx512_bf16.
+CAUSEWAY_DECL bf16_timing time_bf16_tiles();
+
+/// The levels for bf16 on a machine.
+struct bf16_choice {
+  simd_level products;  ///< of matrices
+  simd_level vectors;   ///< of kernels that do not use AMX
+};
+
+/// Pairs are taken unless FMAs are clearly quicker, and AMX unless one of them is: they round differently, so a choice
+/// must not change from run to run. (They differ by a factor of two wherever we have measured.) Pairs also take half the
+/// memory of packed panels.
+constexpr bf16_choice choose_bf16_levels(const bf16_timing& time) noexcept {
+  const bool pairs = time.pairs < 1.2 * time.widened;
+  const simd_level vectors = pairs ? simd_level::avx512_bf16 : simd_level::avx512;
+  return {time.tiles < 1.2 * (pairs ? time.pairs : time.widened) ? simd_level::amx_bf16 : vectors, vectors};
+}
+
+/// The levels for bf16 on this machine: detect_simd_level(), or less where that loses. Measured once a process, when first
+/// asked. Thread-safe.
+CAUSEWAY_DECL const bf16_choice& bf16_levels();
+
+/// What products of matrices of `Act` use when nobody names a level.
+template <class Act>
+simd_level product_level() {
+  if constexpr (std::same_as<Act, bf16>) {
+    return bf16_levels().products;
+  } else {
+    return detect_simd_level();
+  }
+}
+
+/// What other kernels that multiply values of `Act` use when nobody names a level.
+template <class Act>
+simd_level vector_level() {
+  if constexpr (std::same_as<Act, bf16>) {
+    return bf16_levels().vectors;
+  } else {
+    return detect_simd_level();
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_BF16_LEVEL_HPP
+
+// ---- causeway/kernels/packed_gemm_blocking.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
+
+// How the packed product cuts its work: between threads, into blocks that fit the caches, into panels of packed operands.
+// Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C is the
+// same sum in the same order whatever the number of threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) noexcept { return divide_up(a, b) * b; }
+
+/// The sizes of the blocks that stay in a cache: B's is depth x columns, A's is rows x depth.
+struct block_sizes {
+  std::int64_t depth;
+  std::int64_t rows;
+  std::int64_t columns;
+};
+
+/// What most tiles have in common.
+struct tile_defaults {
+  static constexpr std::int64_t row_unit = 1;  ///< heights of panels are multiples of it, the last one's aside
+  static void open() noexcept {}               ///< before a thread's first product
+  static void close() noexcept {}              ///< after its last
+};
+
+/// What `of` gives for each height of a panel, from 1 to Rows.
+template <int Rows>
+consteval auto by_height(auto of) {
+  const auto all = [of]<int... I>(std::integer_sequence<int, I...>) {
+    return std::array{of(std::integral_constant<int, I + 1>{})...};
+  };
+  return all(std::make_integer_sequence<int, Rows>{});
+}
+
+/// `limit` or less, so that `count` falls into equal parts that are multiples of `unit`.
+constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::int64_t unit) noexcept {
+  const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(count, limit));
+  return std::max(unit, round_up(divide_up(count, blocks), unit));
+}
+
+/// Threads as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
+struct thread_grid {
+  unsigned rows = 1;
+  unsigned columns = 1;
+  [[nodiscard]] constexpr unsigned size() const noexcept { return rows * columns; }
+};
+
+/// The grid with the smallest largest part, counting what each part costs to compute and to pack.
+constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned threads) noexcept {
+  constexpr std::int64_t packing = 8;  // packing one operand element costs about as much as 8 multiply-adds
+  thread_grid best;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (unsigned rows = 1; rows <= threads; ++rows) {
+    const unsigned columns = threads / rows;
+    const std::int64_t height = divide_up(m, rows);
+    const std::int64_t width = divide_up(divide_up(n, strip), columns) * strip;
+    const std::int64_t cost = height * width + packing * (height + width);
+    if (cost < least) {
+      least = cost;
+      best = {rows, columns};
+    }
+  }
+  return best;
+}
+
+/// One operand as the packing sees it: lanes (rows of A, columns of B) by depth (k). One of the strides is 1.
+template <class In>
+struct operand {
+  const In* data;
+  std::int64_t lane_stride;
+  std::int64_t depth_stride;
+
+  [[nodiscard]] operand at(std::int64_t lane, std::int64_t depth) const noexcept {
+    return {data + lane * lane_stride + depth * depth_stride, lane_stride, depth_stride};
+  }
+};
+
+/// Brings a block of an operand towards the caches, a few lines at a time, while other things are computed. Hardware does
+/// not see such a block coming: it consists of many short pieces that are far apart.
+class fetch_ahead {
+ public:
+  fetch_ahead() = default;
+  template <class In>
+  fetch_ahead(operand<In> source, std::int64_t lanes, std::int64_t depth) noexcept
+      : piece_{reinterpret_cast<const char*>(source.data)},
+        pitch_{std::max(source.lane_stride, source.depth_stride) * static_cast<std::int64_t>(sizeof(In))},
+        length_{(source.lane_stride == 1 ? lanes : depth) * static_cast<std::int64_t>(sizeof(In))},
+        pieces_{source.lane_stride == 1 ? depth : lanes} {}
+
+  /// Left to fetch.
+  [[nodiscard]] std::int64_t lines() const noexcept { return pieces_ * divide_up(length_, line) - at_ / line; }
+
+  void fetch(std::int64_t count) noexcept {
+    for (; count > 0 && pieces_ > 0; --count) {
+      __builtin_prefetch(piece_ + at_, 0, 2);
+      at_ += line;
+      if (at_ < length_) continue;
+      at_ = 0;
+      piece_ += pitch_;
+      --pieces_;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t line = 64;
+  const char* piece_ = nullptr;
+  std::int64_t pitch_ = 0;   ///< bytes between two pieces
+  std::int64_t length_ = 0;  ///< bytes of a piece
+  std::int64_t pieces_ = 0;  ///< left
+  std::int64_t at_ = 0;      ///< in the piece
+};
+
+/// A panel of A for Tile: packed as strips of B are, as wide as it has lanes, unless the tile packs its panels otherwise.
+template <class Tile, class In>
+void pack_panel(operand<In> source, int lanes, std::int64_t depth, typename Tile::packed* out) {
+  if constexpr (requires { &Tile::pack_panel; }) {
+    Tile::pack_panel(source, lanes, depth, out);
+  } else {
+    Tile::pack(source, lanes, depth, lanes, out);
+  }
+}
+
+template <class In, class Out>
+operand<In> left_operand(const gemm_args<In, Out>& args) noexcept {
+  return args.transpose_a ? operand<In>{args.a, 1, args.lda} : operand<In>{args.a, args.lda, 1};
+}
+
+template <class In, class Out>
+operand<In> right_operand(const gemm_args<In, Out>& args) noexcept {
+  return args.transpose_b ? operand<In>{args.b, args.ldb, 1} : operand<In>{args.b, 1, args.ldb};
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
+#endif
+
+// ---- causeway/kernels/packed_gemm_avx512.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
+
+// Packing and tile product with AVX-512. A tile is 14 x 32 sums: 28 of the 32 registers, two for B, one for A. A packed
+// element is 32 bits. bf16 operands are widened to f32 while they are packed, for processors without bf16 products. Lanes
+// beyond an operand's edge repeat its last lane: they feed only sums that nobody reads.
+
+#if CAUSEWAY_X86_SIMD
+#include <immintrin.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 sees one inside its own intrinsics (its bug 105593)
+#endif
+
+/// The lowest `count` bits of 16.
+constexpr std::uint16_t low_bits(std::int64_t count) noexcept {
+  return count >= 16 ? std::uint16_t{0xFFFF} : static_cast<std::uint16_t>((1U << count) - 1U);
+}
+
+/// Reads 16 packed elements, f32 from `In`. One element holds one value of k.
+template <class In>
+struct avx512_values {
+  static constexpr int depth_step = 1;
+
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i load(const float* from, std::uint16_t mask) noexcept {
+    return _mm512_maskz_loadu_epi32(mask, from);
+  }
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i load(const bf16* from, std::uint16_t mask) noexcept {
+    return _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from)), 16);
+  }
+  /// 16 successive elements along k, of which `depth` values exist.
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_depth(const In* from, std::int64_t depth) noexcept {
+    return load(from, low_bits(depth));
+  }
+  /// One element of each of 16 lanes.
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_lanes(const In* from, std::int64_t /*stride*/,
+                                                                           std::int64_t /*depth*/,
+                                                                           std::uint16_t mask) noexcept {
+    return load(from, mask);
+  }
+};
+
+/// r[i][j] becomes r[j][i], for 16 x 16 elements of 32 bits.
+CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE void transpose_16x16(__m512i* r) noexcept {
+  __m512i t[16];
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 16; i += 2) {  // pairs of elements
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 16; i += 4) {  // groups of four within each 128-bit lane
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {  // 128-bit lanes of rows 0..7 and 8..15
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xDD);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xDD);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xDD);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xDD);
+  }
+}
+
+/// Packs any operand; `Reader` says what an element is. Each element row is written as whole vectors, so up to 15 elements
+/// beyond a panel are overwritten: by the rows that follow, or into the slack at the block's end.
+template <class Reader, class In, class Packed>
+struct avx512_packing {
+  CAUSEWAY_TARGET_AVX512 static void along_lanes(operand<In> source, int lanes, std::int64_t depth, int width,
+                                                 Packed* out) {
+    for (std::int64_t p = 0; p < depth; p += Reader::depth_step, out += width) {
+      const In* from = source.data + p * source.depth_stride;
+      for (int lane = 0; lane < width; lane += 16) {
+        const auto mask = lane < lanes ? low_bits(lanes - lane) : std::uint16_t{0};
+        _mm512_storeu_si512(out + lane, Reader::along_lanes(from + lane, source.depth_stride, depth - p, mask));
+      }
+    }
+  }
+
+  CAUSEWAY_TARGET_AVX512 static void along_depth(operand<In> source, int lanes, std::int64_t depth, int width,
+                                                 Packed* out) {
+    constexpr std::int64_t block = 16 * Reader::depth_step;
+    for (std::int64_t p = 0; p < depth; p += block, out += 16 * width) {
+      for (int lane = 0; lane < width; lane += 16) transpose_block(source, lanes, lane, p, depth - p, width, out + lane);
+    }
+  }
+
+ private:
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<In> source, int lanes, int lane,
+                                                                            std::int64_t p, std::int64_t depth, int width,
+                                                                            Packed* out) {
+    __m512i r[16];
+    const int last = lanes - 1;
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 16; ++i) {
+      const In* from = source.data + std::min(lane + i, last) * source.lane_stride + p;
+      r[i] = Reader::along_depth(from, depth);
+      _mm_prefetch(from + width * source.lane_stride, _MM_HINT_T1);  // the next panel: hardware follows fewer streams
+    }
+    transpose_16x16(r);
+    const std::int64_t steps = divide_up(depth, Reader::depth_step);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 16; ++i) {
+      if (i < steps) _mm512_storeu_si512(out + i * width, r[i]);
+    }
+  }
+};
+
+/// What the f32 and the bf16 tile have in common.
+struct avx512_tile_base : tile_defaults {
+  static constexpr int rows = 14;
+  static constexpr int columns = 32;
+  static constexpr simd_level level = simd_level::avx512;
+
+ protected:
+  template <int Height>
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE void store(__m512 (&sum)[Height][2], float* c, std::int64_t ldc,
+                                                                  bool add) noexcept {
+    if (add) {
+      CAUSEWAY_UNROLL
+      for (int i = 0; i < Height; ++i) {
+        sum[i][0] = _mm512_add_ps(sum[i][0], _mm512_loadu_ps(c + i * ldc));
+        sum[i][1] = _mm512_add_ps(sum[i][1], _mm512_loadu_ps(c + i * ldc + 16));
+      }
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      _mm512_storeu_ps(c + i * ldc, sum[i][0]);
+      _mm512_storeu_ps(c + i * ldc + 16, sum[i][1]);
+    }
+  }
+};
+
+/// f32 multiply-adds; bf16 operands are widened while they are packed.
+struct avx512_tile : avx512_tile_base {
+  using packed = float;
+  static constexpr int depth_step = 1;
+  static constexpr block_sizes blocks{384, 256, 1536};
+
+  template <class In>
+  static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
+    using packing = avx512_packing<avx512_values<In>, In, packed>;
+    if (source.lane_stride == 1) return packing::along_lanes(source, lanes, depth, width, out);
+    packing::along_depth(source, lanes, depth, width, out);
+  }
+
+  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
+                       bool add) {
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
+    table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
+  }
+
+ private:
+  template <int Height>
+  CAUSEWAY_TARGET_AVX512 static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c,
+                                                   std::int64_t ldc, bool add) {
+    __m512 sum[Height][2];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      sum[i][0] = _mm512_setzero_ps();
+      sum[i][1] = _mm512_setzero_ps();
+      _mm_prefetch(c + i * ldc, _MM_HINT_T0);
+      _mm_prefetch(c + i * ldc + 16, _MM_HINT_T0);
+    }
+    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
+      const __m512 left = _mm512_loadu_ps(b);
+      const __m512 right = _mm512_loadu_ps(b + 16);
+      _mm_prefetch(b + 8 * columns, _MM_HINT_T0);
+      _mm_prefetch(b + 8 * columns + 16, _MM_HINT_T0);
+      CAUSEWAY_UNROLL
+      for (int i = 0; i < Height; ++i) {
+        const __m512 x = _mm512_set1_ps(a[i]);
+        sum[i][0] = _mm512_fmadd_ps(x, left, sum[i][0]);
+        sum[i][1] = _mm512_fmadd_ps(x, right, sum[i][1]);
+      }
+    }
+    store(sum, c, ldc, add);
+  }
+};
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
+#endif
+
+// ---- causeway/kernels/packed_gemm_finish.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_FINISH_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_FINISH_HPP
+
+// What a product does to its sums before they are C: earlier sums, bias, activation, residual, rounding. Done to a tile
+// while it is in the first cache, or to whole rows after a library's product. The activation has the bits of gelu_forward.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// Where finished sums go. All pointers are at the corner of the part of C that is finished.
+template <class Out>
+struct finish_args {
+  const float* partial;  ///< sums of earlier blocks of k, or null
+  std::int64_t ld_partial;
+  const float* bias;
+  const float* residual;
+  std::int64_t ld_residual;
+  activation act;
+  bool accumulate;
+  Out* pre_activation;
+  Out* c;
+  std::int64_t ldc;
+};
+
+/// The finish that `args` asks for, at row `i` and column `j`, without earlier sums.
+template <class In, class Out>
+finish_args<Out> finish_at(const gemm_args<In, Out>& args, std::int64_t i, std::int64_t j) noexcept {
+  const std::int64_t offset = i * args.ldc + j;
+  return {.partial = nullptr,
+          .ld_partial = 0,
+          .bias = args.bias == nullptr ? nullptr : args.bias + j,
+          .residual = args.residual == nullptr ? nullptr : args.residual + i * args.ld_residual + j,
+          .ld_residual = args.ld_residual,
+          .act = args.act,
+          .accumulate = args.accumulate,
+          .pre_activation = args.pre_activation == nullptr ? nullptr : args.pre_activation + offset,
+          .c = args.c + offset,
+          .ldc = args.ldc};
+}
+
+/// Turns `height` x `width` sums, rows `ld` apart, into C, in vectors of `Floats`.
+template <class Floats>
+struct finish_kernel {
+  static constexpr bool exact = false;
+
+  template <class Out>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
+                                         const finish_args<Out>* to) {
+    for (std::int64_t i = 0; i < height; ++i) {
+      for_lanes<Floats>(
+          width, [&](std::int64_t j, auto part) CAUSEWAY_INLINE_LAMBDA { finish(sums + i * ld + j, i, j, part, *to); });
+    }
+  }
+
+ private:
+  template <class Out, class Part>
+  CAUSEWAY_ALWAYS_INLINE static void finish(const float* sums, std::int64_t i, std::int64_t j, Part part,
+                                            const finish_args<Out>& to) {
+    Floats value;
+    load(value, sums, part);
+    if (to.partial != nullptr) add(value, to.partial + i * to.ld_partial + j, part);
+    if (to.accumulate) add(value, to.c + i * to.ldc + j, part);
+    if (to.bias != nullptr) add(value, to.bias + j, part);
+    if (to.pre_activation != nullptr) store(to.pre_activation + i * to.ldc + j, value, part);
+    if (to.act == activation::gelu) {
+      Floats gate;
+      gelu_gate(gate, value);
+      value = value * gate;
+    }
+    if (to.residual != nullptr) add(value, to.residual + i * to.ld_residual + j, part);
+    store(to.c + i * to.ldc + j, value, part);
+  }
+
+  template <class T, class Part>
+  CAUSEWAY_ALWAYS_INLINE static void add(Floats& value, const T* from, Part part) {
+    Floats other;
+    load(other, from, part);
+    value = value + other;
+  }
+};
+
+/// finish_kernel with registers as wide as the machine's: `value` comes out of one of two ways at each step.
+template <class Out>
+void finish_sums(simd_level level, const float* sums, std::int64_t ld, std::int64_t height, std::int64_t width,
+                 const finish_args<Out>* to) {
+#if CAUSEWAY_X86_SIMD
+  if (level >= simd_level::avx512) return run_avx512<finish_kernel<f32x16>>(sums, ld, height, width, to);
+  if (level == simd_level::avx2) return run_avx2<finish_kernel<f32x8>>(sums, ld, height, width, to);
+#endif
+  run_portable<finish_kernel<f32x8>>(sums, ld, height, width, to);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_FINISH_HPP
+#endif
+
+// ---- causeway/kernels/packed_gemm_avx512_bf16.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
+
+// Packing and tile product with AVX-512's bf16 dot products, on Zen 4 and 5 at twice the rate of f32
+// (bf16_level.hpp asks the machine). A packed element is 32 bits: two
+// bf16 that follow each other along k, which is what vdpbf16ps multiplies with another such pair and adds to an f32 sum.
+
+#if CAUSEWAY_X86_SIMD
+#include <immintrin.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 sees one inside its own intrinsics (its bug 105593)
+#endif
+
+/// Reads 16 packed elements, pairs of bf16. One element holds two values of k; beyond the end of k it is zero.
+struct avx512_pairs {
+  static constexpr int depth_step = 2;
+
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_depth(const bf16* from, std::int64_t depth) noexcept {
+    const std::uint32_t mask = depth >= 32 ? 0xFFFFFFFFU : (1U << depth) - 1U;
+    return _mm512_maskz_loadu_epi16(mask, from);
+  }
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_lanes(const bf16* from, std::int64_t stride,
+                                                                           std::int64_t depth,
+                                                                           std::uint16_t mask) noexcept {
+    const __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
+    if (depth < 2) return even;
+    const __m512i odd = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from + stride));
+    return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+  }
+};
+
+/// bf16 dot products of pairs, summed in f32.
+struct avx512_bf16_tile : avx512_tile_base {
+  using packed = std::uint32_t;
+  static constexpr int depth_step = 2;
+  static constexpr block_sizes blocks{768, 256, 1536};
+
+  static void pack(operand<bf16> source, int lanes, std::int64_t depth, int width, packed* out) {
+    using packing = avx512_packing<avx512_pairs, bf16, packed>;
+    if (source.lane_stride == 1) return packing::along_lanes(source, lanes, depth, width, out);
+    packing::along_depth(source, lanes, depth, width, out);
+  }
+
+  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
+                       bool add) {
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
+    table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
+  }
+
+  /// The frequent finish of a whole strip without a detour: a b, earlier sums and bias, if any, rounded to bf16.
+  static void multiply_and_round(int height, std::int64_t steps, const packed* a, const packed* b,
+                                 const finish_args<bf16>& to) {
+    static constexpr auto table = by_height<rows>([](auto n) { return &round_rows<n()>; });
+    table[static_cast<std::size_t>(height - 1)](steps, a, b, to);
+  }
+
+ private:
+  template <int Height>
+  CAUSEWAY_TARGET_AVX512_BF16 static CAUSEWAY_ALWAYS_INLINE void sum_up(__m512 (&sum)[Height][2], std::int64_t steps,
+                                                                        const packed* a, const packed* b) noexcept {
+    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
+      const auto left = (__m512bh)_mm512_loadu_si512(b);
+      const auto right = (__m512bh)_mm512_loadu_si512(b + 16);
+      _mm_prefetch(b + 8 * columns, _MM_HINT_T0);
+      _mm_prefetch(b + 8 * columns + 16, _MM_HINT_T0);
+      CAUSEWAY_UNROLL
+      for (int i = 0; i < Height; ++i) {
+        const auto x = (__m512bh)_mm512_set1_epi32(static_cast<int>(a[i]));
+        sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, left);
+        sum[i][1] = _mm512_dpbf16_ps(sum[i][1], x, right);
+      }
+    }
+  }
+
+  template <int Height>
+  CAUSEWAY_TARGET_AVX512_BF16 static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c,
+                                                        std::int64_t ldc, bool add) {
+    __m512 sum[Height][2];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      sum[i][0] = _mm512_setzero_ps();
+      sum[i][1] = _mm512_setzero_ps();
+      _mm_prefetch(c + i * ldc, _MM_HINT_T0);
+      _mm_prefetch(c + i * ldc + 16, _MM_HINT_T0);
+    }
+    sum_up(sum, steps, a, b);
+    store(sum, c, ldc, add);
+  }
+
+  template <int Height>
+  CAUSEWAY_TARGET_AVX512_BF16 static void round_rows(std::int64_t steps, const packed* a, const packed* b,
+                                                     const finish_args<bf16>& to) {
+    __m512 sum[Height][2];
+    const __m512 left = to.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(to.bias);
+    const __m512 right = to.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(to.bias + 16);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      sum[i][0] = left;
+      sum[i][1] = right;
+      _mm_prefetch(to.c + i * to.ldc, _MM_HINT_T0);
+    }
+    sum_up(sum, steps, a, b);
+    if (to.partial != nullptr) {
+      CAUSEWAY_UNROLL
+      for (int i = 0; i < Height; ++i) {
+        sum[i][0] = _mm512_add_ps(sum[i][0], _mm512_loadu_ps(to.partial + i * to.ld_partial));
+        sum[i][1] = _mm512_add_ps(sum[i][1], _mm512_loadu_ps(to.partial + i * to.ld_partial + 16));
+      }
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      _mm512_storeu_si512(to.c + i * to.ldc, (__m512i)_mm512_cvtne2ps_pbh(sum[i][1], sum[i][0]));
+    }
+  }
+};
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_BF16_HPP
+#endif
+
+// ---- causeway/kernels/packed_gemm_amx.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AMX_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_AMX_HPP
+
+// Packing and tile product with AMX: eight registers of 16 rows of 64 bytes, and one instruction that multiplies 16 x 32
+// bf16 by 32 x 16 and adds to 16 x 16 sums in f32. Ours is 2 x 2 of those. A packed element is 64 bytes: of A, 32 values
+// of one row along k; of B, half a row of pairs (as in packed_gemm_avx512_bf16.hpp), 16 columns of two values of k. Beyond
+// the end of k both are zero. Rows beyond an operand's edge are whatever follows: they feed only sums that nobody reads.
+
+#if CAUSEWAY_X86_SIMD
+#include <immintrin.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 sees one inside its own intrinsics (its bug 105593)
+#endif
+
+/// What ldtilecfg reads: every register has 16 rows of 64 bytes.
+struct alignas(64) amx_configuration {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+static_assert(sizeof(amx_configuration) == 64);
+inline constexpr amx_configuration amx_full_tiles{};
+
+/// 32 x 32 sums of products of bf16. The registers are a thread's own: open() before its first product, close() after
+/// its last.
+struct amx_tile : tile_defaults {
+  struct packed {
+    std::uint32_t pairs[16];
+  };
+  static constexpr int rows = 32;
+  static constexpr int columns = 32;
+  static constexpr std::int64_t row_unit = rows;  // a lower panel costs as much as a full one
+  static constexpr int depth_step = 32;
+  static constexpr simd_level level = simd_level::avx512;
+  static constexpr block_sizes blocks{1536, 128, 384};
+
+  CAUSEWAY_TARGET_AMX static void open() noexcept { _tile_loadconfig(&amx_full_tiles); }
+  CAUSEWAY_TARGET_AMX static void close() noexcept { _tile_release(); }
+
+  /// A strip of B: for each step, 16 rows of `columns` pairs.
+  static void pack(operand<bf16> source, int lanes, std::int64_t depth, int /*width*/, packed* out) {
+    auto* pairs = reinterpret_cast<std::uint32_t*>(out);
+    avx512_bf16_tile::pack(source, lanes, depth, columns, pairs);
+    const std::int64_t used = divide_up(depth, 2) * columns;
+    const std::int64_t all = divide_up(depth, depth_step) * columns * 16;
+    std::memset(pairs + used, 0, static_cast<std::size_t>(all - used) * sizeof(*pairs));
+  }
+
+  /// A panel of A: for each step, one element of each of `lanes` rows.
+  CAUSEWAY_TARGET_AVX512 static void pack_panel(operand<bf16> source, int lanes, std::int64_t depth, packed* out) {
+    if (source.lane_stride == 1) return pack_transposed(source, lanes, depth, out);
+    for (std::int64_t p = 0; p < depth; p += depth_step, out += lanes) {
+      for (int lane = 0; lane < lanes; ++lane) {
+        const bf16* from = source.data + lane * source.lane_stride + p;
+        _mm512_storeu_si512(out + lane, avx512_pairs::along_depth(from, depth - p));
+        _mm_prefetch(from + lanes * source.lane_stride, _MM_HINT_T1);  // the next panel
+      }
+    }
+  }
+
+  /// c = a b, or c += a b, for a panel of `height` rows and one strip.
+  CAUSEWAY_TARGET_AMX static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c,
+                                           std::int64_t ldc, bool add) {
+    const coming soon{c, ldc * static_cast<std::int64_t>(sizeof(float))};
+    if (height == rows && !add) return sum_up<true>(height, steps, a, b, c, ldc, soon);
+    alignas(64) float sums[rows * columns];
+    sum_up(height, steps, a, b, sums, soon);
+    for (int i = 0; i < height; ++i) {
+      for (int j = 0; j < columns; j += 16) {
+        const __m512 sum = _mm512_load_ps(sums + i * columns + j);
+        float* to = c + i * ldc + j;
+        _mm512_storeu_ps(to, add ? _mm512_add_ps(sum, _mm512_loadu_ps(to)) : sum);
+      }
+    }
+  }
+
+  /// The frequent finish of a whole strip: a b, earlier sums and bias, if any, rounded to bf16.
+  CAUSEWAY_TARGET_AMX static void multiply_and_round(int height, std::int64_t steps, const packed* a, const packed* b,
+                                                     const finish_args<bf16>& to) {
+    alignas(64) float sums[rows * columns];
+    sum_up(height, steps, a, b, sums, {to.c, to.ldc * static_cast<std::int64_t>(sizeof(bf16))});
+    const __m512 left = to.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(to.bias);
+    const __m512 right = to.bias == nullptr ? _mm512_setzero_ps() : _mm512_loadu_ps(to.bias + 16);
+    for (int i = 0; i < height; ++i) {
+      __m512 x = _mm512_add_ps(_mm512_load_ps(sums + i * columns), left);
+      __m512 y = _mm512_add_ps(_mm512_load_ps(sums + i * columns + 16), right);
+      if (to.partial != nullptr) {
+        x = _mm512_add_ps(x, _mm512_loadu_ps(to.partial + i * to.ld_partial));
+        y = _mm512_add_ps(y, _mm512_loadu_ps(to.partial + i * to.ld_partial + 16));
+      }
+      _mm512_storeu_si512(to.c + i * to.ldc, (__m512i)_mm512_cvtne2ps_pbh(y, x));
+    }
+  }
+
+ private:
+  /// Rows of A lie along k in memory's second dimension: 16 x 16 pairs at a time are turned.
+  CAUSEWAY_TARGET_AVX512 static void pack_transposed(operand<bf16> source, int lanes, std::int64_t depth, packed* out) {
+    for (std::int64_t p = 0; p < depth; p += depth_step, out += lanes) {
+      for (int lane = 0; lane < lanes; lane += 16) {
+        const bf16* from = source.data + p * source.depth_stride + lane;
+        __m512i r[16];
+        CAUSEWAY_UNROLL
+        for (int i = 0; i < 16; ++i) {
+          const std::int64_t left = depth - p - 2 * i;
+          r[i] = left > 0 ? avx512_pairs::along_lanes(from + 2 * i * source.depth_stride, source.depth_stride, left,
+                                                      low_bits(lanes - lane))
+                          : _mm512_setzero_si512();
+        }
+        transpose_16x16(r);
+        CAUSEWAY_UNROLL
+        for (int i = 0; i < 16; ++i) {
+          if (lane + i < lanes) _mm512_storeu_si512(out + lane + i, r[i]);
+        }
+      }
+    }
+  }
+
+  static constexpr std::int64_t line = sizeof(packed);
+
+  /// Rows of C, `pitch` bytes apart, that will be written once the sums are there.
+  struct coming {
+    const void* c;
+    std::int64_t pitch;
+  };
+
+  CAUSEWAY_TARGET_AMX static void sum_up(int height, std::int64_t steps, const packed* a, const packed* b, float* sums,
+                                         coming soon) noexcept {
+    if (height > 16) return sum_up<true>(height, steps, a, b, sums, columns, soon);
+    sum_up<false>(height, steps, a, b, sums, columns, soon);
+  }
+
+  /// Registers 0 to 3 are the sums, 4 and 5 rows of A, 6 and 7 columns of B. Without `Two`, only the upper 16 rows. The
+  /// compiler does not know what these instructions read: nothing may move past either end.
+  template <bool Two>
+  CAUSEWAY_TARGET_AMX static void sum_up(std::int64_t height, std::int64_t steps, const packed* a, const packed* b,
+                                         float* sums, std::int64_t ld, coming soon) noexcept {
+    const std::int64_t pitch = ld * static_cast<std::int64_t>(sizeof(float));
+    const char* row = static_cast<const char*>(soon.c);
+    asm volatile("" ::: "memory");
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (std::int64_t p = 0; p < steps; ++p, a += height, b += columns) {
+      if (p < rows / 4) {
+        CAUSEWAY_UNROLL
+        for (int i = 0; i < 4; ++i, row += soon.pitch) {
+          _mm_prefetch(row, _MM_HINT_T0);
+          _mm_prefetch(row + line, _MM_HINT_T0);
+        }
+      }
+      _tile_loadd(6, b, 2 * line);
+      _tile_loadd(4, a, line);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_loadd(7, b + 1, 2 * line);
+      _tile_dpbf16ps(1, 4, 7);
+      if constexpr (Two) {
+        _tile_loadd(5, a + 16, line);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+      }
+    }
+    _tile_stored(0, sums, pitch);
+    _tile_stored(1, sums + 16, pitch);
+    if constexpr (Two) {
+      _tile_stored(2, sums + 16 * ld, pitch);
+      _tile_stored(3, sums + 16 * ld + 16, pitch);
+    }
+    asm volatile("" ::: "memory");
+  }
+};
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AMX_HPP
+#endif
+
+// ---- causeway/kernels/impl/bf16_level.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
+#define CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
+
+// Bodies of kernels/bf16_level.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+#if CAUSEWAY_X86_SIMD
+namespace detail {
+
+/// Repeats one tile of `depth` values of k, and returns the seconds for each of its sums.
+template <class Tile>
+double time_tile(std::int64_t depth, int repeats, const std::vector<float>& panels, std::vector<float>& sums) {
+  const auto* a = reinterpret_cast<const typename Tile::packed*>(panels.data());  // zeros are zeros in all
+  const std::int64_t steps = depth / Tile::depth_step;
+  Tile::open();
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) {
+    Tile::multiply(Tile::rows, steps, a, a + Tile::rows * steps, sums.data(), Tile::columns, true);
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  Tile::close();
+  return seconds.count() / (Tile::rows * Tile::columns);
+}
+
+}  // namespace detail
+#endif
+
+CAUSEWAY_DECL bf16_timing time_bf16_tiles() {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  bf16_timing best{never, never, never};
+#if CAUSEWAY_X86_SIMD
+  constexpr std::int64_t depth = 128;
+  constexpr int repeats = 64;
+  using tile = detail::amx_tile;  // the largest
+  const std::vector<float> panels(static_cast<std::size_t>((tile::rows + tile::columns) * depth) +
+                                  1024);  // prefetched ahead
+  std::vector<float> sums(static_cast<std::size_t>(tile::rows * tile::columns));
+  const bool amx = detect_simd_level() >= simd_level::amx_bf16;
+  for (int round = 0; round < 5; ++round) {
+    best.widened = std::min(best.widened, detail::time_tile<detail::avx512_tile>(depth, repeats, panels, sums));
+    best.pairs = std::min(best.pairs, detail::time_tile<detail::avx512_bf16_tile>(depth, repeats, panels, sums));
+    if (amx) best.tiles = std::min(best.tiles, detail::time_tile<tile>(depth, repeats, panels, sums));
+  }
+#endif
+  return best;
+}
+
+CAUSEWAY_DECL const bf16_choice& bf16_levels() {
+  static const bf16_choice choice = [] {
+    const simd_level best = detect_simd_level();
+    return best < simd_level::avx512_bf16 ? bf16_choice{best, best} : choose_bf16_levels(time_bf16_tiles());
+  }();
+  return choice;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
+#endif
+
+// ---- causeway/kernels/attention.hpp ----
+#ifndef CAUSEWAY_KERNELS_ATTENTION_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_HPP
+
+// Causal attention with grouped queries. Scores and probabilities exist only in strips and blocks: memory is linear in T.
+// The forward pass keeps the logarithm of each row's softmax denominator, from which the backward pass makes the
+// probabilities again. Sums are in f32 for both storage types.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// o = softmax(scale q kT, causal) v. Writes logsumexp [batch, heads, T] for the backward pass. Working memory is about
+/// 2 T head_size values a thread. The result does not depend on the number of threads.
+template <class Act>
+  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
+void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                       const Act* v, Act* o, float* logsumexp, simd_level level = vector_level<Act>());
+
+/// Gradients of attention_forward. `d_o` has o's layout; dq, dk, dv have q's, k's, v's and are overwritten. Working memory
+/// is about 5 T head_size values a thread. The result is a function of the arguments and the number of threads.
+template <class Act>
+  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
+void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                        const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
+                        simd_level level = vector_level<Act>());
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_HPP
+
+// ---- causeway/kernels/attention_tiles.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
+
+// The small dense steps that attention is made of, for the portable and the AVX2 level. All operands are matrices of
+// 32-bit units padded with zeros: a unit is one f32 here, two neighbouring bf16 in attention_tiles_avx512.hpp, and `pair`
+// says how many values of the summed dimension it holds. Every step works on panels of 8 rows.
+//   A operand, by rows:    [m][lda] units, the summed dimension contiguous
+//   A operand, by columns: [k/pair][lda] units, the rows contiguous
+//   B operand:             [n/32][k/pair][32] units
+// Padding lets the products do without any edge case; a caller never looks at a padded result.
+
+#if CAUSEWAY_X86_SIMD
+#include <immintrin.h>
+#endif
+
+// Loops over register arrays must be unrolled completely, or the arrays live in memory.
+#if defined(__clang__)
+#define CAUSEWAY_TARGET_AVX2_LOOPS CAUSEWAY_TARGET_AVX2
+#else
+#define CAUSEWAY_TARGET_AVX2_LOOPS __attribute__((optimize("O3"))) CAUSEWAY_TARGET_AVX2
+#endif
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+inline constexpr std::int64_t panel_rows = 8;     ///< rows of one product step
+inline constexpr std::int64_t tile_columns = 32;  ///< columns of one product step, or half of them
+inline constexpr float log2_of_e = 1.44269504088896341F;
+
+constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) noexcept {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+/// One head's rows of an activation: `rows` tokens of `columns` values, `stride` apart.
+template <class Act>
+struct head_view {
+  Act* data = nullptr;
+  std::int64_t stride = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+
+  [[nodiscard]] Act* row(std::int64_t i) const noexcept { return data + i * stride; }
+  [[nodiscard]] head_view from(std::int64_t first, std::int64_t count) const noexcept {
+    return {row(first), stride, std::min(count, rows - first), columns};
+  }
+};
+
+/// What the softmax of a panel leaves behind.
+struct softmax_rows {
+  float inverse_sum[panel_rows];
+  float logsumexp[panel_rows];
+};
+
+/// What the backward pass knows of a panel's rows: logsumexp in units of log 2 (infinite for padding rows, whose
+/// probabilities so become zero) and sum(d_o * o).
+struct gradient_rows {
+  float logsumexp2[panel_rows];
+  float correction[panel_rows];
+};
+
+/// 2^t for t below 128; 0 below -126. Relative error 1e-7.
+CAUSEWAY_ALWAYS_INLINE float power_of_two(float t) noexcept {
+  const float clamped = t > -126.0F ? (t < 127.0F ? t : 127.0F) : -126.0F;
+  const float rounded = (clamped + 12582912.0F) - 12582912.0F;
+  const float r = clamped - rounded;
+  float p = 0.001327647129F;
+  p = p * r + 0.009675540961F;
+  p = p * r + 0.055507130921F;
+  p = p * r + 0.240221202374F;
+  p = p * r + 0.693146944046F;
+  p = p * r + 1.00000012F;
+  const float scale = std::bit_cast<float>((static_cast<std::int32_t>(rounded) + 127) << 23);
+  return t < -126.0F ? 0.0F : p * scale;
+}
+
+// ---- loops for any level --------------------------------------------------------------------------------------------
+
+template <class Act>
+CAUSEWAY_ALWAYS_INLINE void pack_rows_loop(const head_view<const Act>& x, float* out, std::int64_t ld, std::int64_t rows) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const std::int64_t n = i < x.rows ? x.columns : 0;
+    const Act* row = x.row(i);
+    for (std::int64_t j = 0; j < n; ++j) out[i * ld + j] = static_cast<float>(row[j]);
+    for (std::int64_t j = n; j < ld; ++j) out[i * ld + j] = 0.0F;
+  }
+}
+
+/// B operand whose columns are the tokens: sums run over the head.
+template <class Act>
+CAUSEWAY_ALWAYS_INLINE void pack_transposed_loop(const head_view<const Act>& x, float* out, std::int64_t depth,
+                                                 std::int64_t tokens) {
+  for (std::int64_t block = 0; block < tokens; block += tile_columns) {
+    for (std::int64_t j = 0; j < tile_columns; ++j) {
+      const bool real = block + j < x.rows;
+      const Act* row = x.row(real ? block + j : 0);
+      float* column = out + block * depth + j;
+      for (std::int64_t p = 0; p < depth; ++p) {
+        column[p * tile_columns] = real && p < x.columns ? static_cast<float>(row[p]) : 0.0F;
+      }
+    }
+  }
+}
+
+/// B operand whose columns are the head: sums run over the tokens.
+template <class Act>
+CAUSEWAY_ALWAYS_INLINE void pack_tokens_loop(const head_view<const Act>& x, float* out, std::int64_t columns,
+                                             std::int64_t tokens) {
+  for (std::int64_t block = 0; block < columns; block += tile_columns) {
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      const std::int64_t n = i < x.rows ? std::min(tile_columns, x.columns - block) : 0;
+      const Act* row = x.row(n > 0 ? i : 0) + block;
+      float* line = out + block * tokens + i * tile_columns;
+      for (std::int64_t j = 0; j < n; ++j) line[j] = static_cast<float>(row[j]);
+      for (std::int64_t j = std::max<std::int64_t>(n, 0); j < tile_columns; ++j) line[j] = 0.0F;
+    }
+  }
+}
+
+CAUSEWAY_ALWAYS_INLINE void softmax_loop(float* s, std::int64_t ld, std::int64_t first, float scale, float* p,
+                                         std::int64_t ldp, softmax_rows& rows) {
+  const float scale2 = scale * log2_of_e;
+  const std::int64_t columns = rounded_up(first + panel_rows, 16);
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    float* line = s + i * ld;
+    std::fill(line + first + i + 1, line + columns, -std::numeric_limits<float>::infinity());
+    const float top = *std::max_element(line, line + columns);
+    const float shift = -top * scale2;
+    float sum = 0.0F;
+    for (std::int64_t j = 0; j < columns; ++j) sum += p[i * ldp + j] = power_of_two(line[j] * scale2 + shift);
+    rows.inverse_sum[i] = 1.0F / sum;
+    rows.logsumexp[i] = top * scale + std::log(sum);
+  }
+}
+
+CAUSEWAY_ALWAYS_INLINE void gradients_loop(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
+                                           std::int64_t columns, float scale, const gradient_rows& rows, float* p,
+                                           float* ds, std::int64_t ldp) {
+  const float scale2 = scale * log2_of_e;
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    const std::int64_t valid = std::min(first + i + 1, columns);
+    const float shift = -rows.logsumexp2[i];
+    const float correction = rows.correction[i];
+    for (std::int64_t j = 0; j < valid; ++j) {
+      const float probability = power_of_two(s[i * ld + j] * scale2 + shift);
+      p[i * ldp + j] = probability;
+      ds[i * ldp + j] = scale * probability * (dp[i * ld + j] - correction);
+    }
+    for (std::int64_t j = valid; j < columns; ++j) p[i * ldp + j] = ds[i * ldp + j] = 0.0F;
+  }
+}
+
+template <class Act>
+CAUSEWAY_ALWAYS_INLINE void store_rows_loop(const float* tile, std::int64_t ld, const head_view<Act>& out,
+                                            const float* factors) {
+  for (std::int64_t i = 0; i < out.rows; ++i) {
+    const float factor = factors == nullptr ? 1.0F : factors[i];
+    Act* row = out.row(i);
+    for (std::int64_t j = 0; j < out.columns; ++j) row[j] = static_cast<Act>(tile[i * ld + j] * factor);
+  }
+}
+
+template <class Act>
+CAUSEWAY_ALWAYS_INLINE void row_dots_loop(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    float sum = 0.0F;
+    for (std::int64_t j = 0; j < a.columns; ++j) sum += static_cast<float>(a.row(i)[j]) * static_cast<float>(b.row(i)[j]);
+    dots[i] = sum;
+  }
+}
+
+/// c[8][width] (+)= sum over p of A(i, p) B(p, j), A(i, p) = a[i*row_step + p*sum_step].
+CAUSEWAY_ALWAYS_INLINE void product_loop(std::int64_t depth, const float* a, std::int64_t row_step, std::int64_t sum_step,
+                                         const float* b, float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    float sums[tile_columns] = {};
+    for (std::int64_t p = 0; p < depth; ++p) {
+      const float x = a[i * row_step + p * sum_step];
+      for (std::int64_t j = 0; j < tile_columns; ++j) sums[j] += x * b[p * tile_columns + j];
+    }
+    for (std::int64_t j = 0; j < std::min(width, tile_columns); ++j)
+      c[i * ldc + j] = (accumulate ? c[i * ldc + j] : 0.0F) + sums[j];
+  }
+}
+
+/// The steps without any instruction set.
+template <class Act>
+struct portable_tiles {
+  using unit = float;
+  static constexpr std::int64_t pair = 1;
+
+  static void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
+    pack_rows_loop(x, out, ld, rows);
+  }
+  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
+    pack_transposed_loop(x, out, depth, tokens);
+  }
+  static void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns, std::int64_t tokens) {
+    pack_tokens_loop(x, out, columns, tokens);
+  }
+  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                              std::int64_t ldc, std::int64_t width, bool accumulate) {
+    product_loop(depth, a, lda, 1, b, c, ldc, width, accumulate);
+  }
+  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
+    product_loop(depth, a, 1, lda, b, c, ldc, width, accumulate);
+  }
+  static void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p, std::int64_t ldp,
+                      softmax_rows& rows) {
+    softmax_loop(s, ld, first, scale, p, ldp, rows);
+  }
+  static void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first, std::int64_t columns,
+                        float scale, const gradient_rows& rows, unit* p, unit* ds, std::int64_t ldp, unit*, std::int64_t) {
+    gradients_loop(s, dp, ld, first, columns, scale, rows, p, ds, ldp);
+  }
+  static void store_rows(const float* tile, std::int64_t ld, head_view<Act> out, const float* factors) {
+    store_rows_loop(tile, ld, out, factors);
+  }
+  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_loop(a, b, dots); }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
+#endif
+
+// ---- causeway/kernels/attention_forward.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
+
+// Forward attention for one set of steps (`Tiles`, see attention_tiles.hpp). Keys and values of a head are packed once;
+// then 8 queries at a time make all their scores, their exact softmax (two passes over a strip of 8 x T) and their output,
+// which stays in registers over the whole sum. Every panel is computed alone, so the result does not depend on the threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// Rows of head `head` of sequence `b`.
+template <class Act>
+head_view<Act> head_of(const attention_shape& shape, Act* data, std::int64_t stride, std::int64_t b, std::int64_t head) {
+  return {data + b * shape.T * stride + head * shape.head_size, stride, shape.T, shape.head_size};
+}
+
+/// How many threads share one (sequence, key head): one where the heads fill the threads evenly, all of them otherwise.
+constexpr std::int64_t parts_per_head(const attention_shape& shape, std::int64_t threads) noexcept {
+  const std::int64_t heads = shape.batch * shape.kv_heads;
+  return heads % threads == 0 || heads >= 4 * threads ? 1 : threads;
+}
+
+/// Padded sizes, in values unless they say units.
+template <class Tiles>
+struct attention_sizes {
+  std::int64_t depth;        ///< units of a head's row that hold something
+  std::int64_t depth_units;  ///< the same, padded: units between rows
+  std::int64_t width;        ///< a head's columns, padded to whole vectors
+  std::int64_t columns;      ///< the same, padded to whole tiles: values between rows
+  std::int64_t tokens;
+  std::int64_t token_units;
+
+  explicit attention_sizes(const attention_shape& shape)
+      : depth{(shape.head_size + Tiles::pair - 1) / Tiles::pair},
+        depth_units{rounded_up(depth, 16)},
+        width{rounded_up(shape.head_size, 16)},
+        columns{rounded_up(shape.head_size, tile_columns)},
+        tokens{rounded_up(shape.T, tile_columns)},
+        token_units{tokens / Tiles::pair} {}
+
+  [[nodiscard]] std::int64_t by_head() const noexcept { return tokens * depth_units; }    ///< units of pack_transposed
+  [[nodiscard]] std::int64_t by_token() const noexcept { return columns * token_units; }  ///< units of pack_tokens
+};
+
+/// C[8][columns] (+)= A B, tile by tile; `block` is the units between B's blocks of 32 columns.
+template <class Tiles>
+void multiply_by_rows(std::int64_t depth, const typename Tiles::unit* a, std::int64_t lda, const typename Tiles::unit* b,
+                      std::int64_t block, float* c, std::int64_t ldc, std::int64_t columns, bool accumulate) {
+  for (std::int64_t j = 0; j < columns; j += tile_columns) {
+    Tiles::product_by_rows(depth, a, lda, b + j / tile_columns * block, c + j, ldc, columns - j, accumulate);
+  }
+}
+
+/// The same with A by columns.
+template <class Tiles>
+void multiply_by_columns(std::int64_t depth, const typename Tiles::unit* a, std::int64_t lda, const typename Tiles::unit* b,
+                         std::int64_t block, float* c, std::int64_t ldc, std::int64_t columns, bool accumulate) {
+  for (std::int64_t j = 0; j < columns; j += tile_columns) {
+    Tiles::product_by_columns(depth, a, lda, b + j / tile_columns * block, c + j, ldc, columns - j, accumulate);
+  }
+}
+
+/// One thread's memory and its share of the forward pass.
+template <class Tiles, class Act>
+class forward_pass {
+ public:
+  using unit = typename Tiles::unit;
+
+  forward_pass(const attention_shape& shape, scratch::frame& frame)
+      : shape_{shape},
+        sizes_{shape},
+        keys_{take(frame, sizes_.by_head())},
+        values_{take(frame, sizes_.by_token())},
+        queries_{take(frame, panel_rows * sizes_.depth_units)},
+        probabilities_{take(frame, panel_rows * strip())},
+        scores_{frame.template take<float>(static_cast<std::size_t>(panel_rows * strip()))},
+        output_{frame.template take<float>(static_cast<std::size_t>(panel_rows * sizes_.columns))} {}
+
+  /// All query heads of key head `head`, panels part, part + parts, ...
+  void run(const Act* q, const Act* k, const Act* v, Act* o, float* logsumexp, std::int64_t b, std::int64_t head,
+           std::int64_t part, std::int64_t parts) {
+    Tiles::pack_transposed(head_of(shape_, k, shape_.k_stride, b, head), keys_, sizes_.depth_units, sizes_.tokens);
+    Tiles::pack_tokens(head_of(shape_, v, shape_.v_stride, b, head), values_, sizes_.columns, sizes_.tokens);
+    const std::int64_t group = shape_.heads / shape_.kv_heads;
+    for (std::int64_t h = head * group; h < (head + 1) * group; ++h) {
+      const auto queries = head_of(shape_, q, shape_.q_stride, b, h);
+      const auto outputs = head_of(shape_, o, shape_.o_stride, b, h);
+      float* sums = logsumexp + (b * shape_.heads + h) * shape_.T;
+      for (std::int64_t t = part * panel_rows; t < shape_.T; t += parts * panel_rows) panel(queries, outputs, sums, t);
+    }
+  }
+
+ private:
+  static unit* take(scratch::frame& frame, std::int64_t units) {
+    return frame.template take<unit>(static_cast<std::size_t>(units));
+  }
+  /// Values between the rows of a strip of scores; not a power of two, so that 8 rows do not share cache sets.
+  [[nodiscard]] std::int64_t strip() const noexcept { return sizes_.tokens + 16; }
+
+  void panel(const head_view<const Act>& queries, const head_view<Act>& outputs, float* logsumexp, std::int64_t t) {
+    Tiles::pack_rows(queries.from(t, panel_rows), queries_, sizes_.depth_units, panel_rows);
+    multiply_by_rows<Tiles>(sizes_.depth, queries_, sizes_.depth_units, keys_, tile_columns * sizes_.depth_units, scores_,
+                            strip(), rounded_up(t + panel_rows, 16), false);
+    softmax_rows rows;
+    Tiles::softmax(scores_, strip(), t, shape_.scale, probabilities_, strip(), rows);
+    multiply_by_rows<Tiles>((t + panel_rows) / Tiles::pair, probabilities_, strip(), values_,
+                            tile_columns * sizes_.token_units, output_, sizes_.columns, sizes_.width, false);
+    const auto out = outputs.from(t, panel_rows);
+    Tiles::store_rows(output_, sizes_.columns, out, rows.inverse_sum);
+    std::copy_n(rows.logsumexp, out.rows, logsumexp + t);
+  }
+
+  const attention_shape& shape_;
+  attention_sizes<Tiles> sizes_;
+  unit* keys_;
+  unit* values_;
+  unit* queries_;
+  unit* probabilities_;
+  float* scores_;
+  float* output_;
+};
+
+template <class Tiles, class Act>
+void attention_forward_with(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                            const Act* v, Act* o, float* logsumexp) {
+  const std::int64_t threads = pool.size();
+  const std::int64_t parts = parts_per_head(shape, threads);
+  auto frame = memory.open();
+  using pass = forward_pass<Tiles, Act>;
+  static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
+  pass* passes = frame.take<pass>(pool.size());
+  for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, frame);
+  pool.run([&](unsigned thread) {
+    for (std::int64_t u = thread; u < shape.batch * shape.kv_heads * parts; u += threads) {
+      const std::int64_t unit = u / parts;
+      passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
+    }
+  });
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_FORWARD_HPP
+#endif
+
+// ---- causeway/kernels/attention_backward.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
+
+// Backward attention for one set of steps (`Tiles`, see attention_tiles.hpp). With P the probabilities made again from
+// logsumexp and D = sum(d_o * o) per row (Dao et al., FlashAttention, 2022, section 3.1):
+//   dP = d_o vT,  dS = scale P (dP - D),  dv = PT d_o,  dk = dST q,  dq = dS k
+// in blocks of 64 queries x 128 keys; blocks above the diagonal are skipped, and within the blocks on it whole panels.
+// One thread sums dk and dv of a key head. Where heads are fewer than threads, each thread sums its own queries' share into
+// a copy, and the copies are added in the order of the threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+inline constexpr std::int64_t query_block = 64;
+inline constexpr std::int64_t key_block = 128;
+/// Values between rows of a block; not a power of two, so that a column of the block spreads over the cache sets.
+inline constexpr std::int64_t block_stride = key_block + 16;
+
+/// What one backward call reads and writes.
+template <class Act>
+struct backward_operands {
+  const Act* q;
+  const Act* k;
+  const Act* v;
+  const Act* o;
+  const Act* d_o;
+  const float* logsumexp;
+  Act* dq;
+  Act* dk;
+  Act* dv;
+};
+
+/// One thread's memory and its share of the backward pass.
+template <class Tiles, class Act>
+class backward_pass {
+ public:
+  using unit = typename Tiles::unit;
+
+  backward_pass(const attention_shape& shape, const backward_operands<Act>& operands, scratch::frame& frame)
+      : shape_{shape},
+        x_{operands},
+        sizes_{shape},
+        keys_by_head_{take(frame, sizes_.by_head())},
+        values_by_head_{take(frame, sizes_.by_head())},
+        keys_by_token_{take(frame, sizes_.by_token())},
+        queries_{take(frame, query_block * sizes_.depth_units)},
+        gradients_{take(frame, query_block * sizes_.depth_units)},
+        queries_by_token_{take(frame, query_block / Tiles::pair * sizes_.columns)},
+        gradients_by_token_{take(frame, query_block / Tiles::pair * sizes_.columns)},
+        p_{take(frame, query_block / Tiles::pair * block_stride)},
+        ds_{take(frame, query_block / Tiles::pair * block_stride)},
+        ds_by_rows_{Tiles::pair == 1 ? ds_ : take(frame, query_block * block_stride)},
+        scores_{floats(frame, 2 * panel_rows * block_stride)},
+        dq_{floats(frame, query_block * sizes_.columns)} {}
+
+  /// Adds this part's queries of key head `head` to dk and dv ([tokens][columns] each, overwritten) and writes their dq.
+  void run(std::int64_t b, std::int64_t head, std::int64_t part, std::int64_t parts, float* dk, float* dv) {
+    const auto keys = head_of(shape_, x_.k, shape_.k_stride, b, head);
+    Tiles::pack_transposed(keys, keys_by_head_, sizes_.depth_units, sizes_.tokens);
+    Tiles::pack_tokens(keys, keys_by_token_, sizes_.columns, sizes_.tokens);
+    Tiles::pack_transposed(head_of(shape_, x_.v, shape_.v_stride, b, head), values_by_head_, sizes_.depth_units,
+                           sizes_.tokens);
+    std::fill_n(dk, sizes_.tokens * sizes_.columns, 0.0F);
+    std::fill_n(dv, sizes_.tokens * sizes_.columns, 0.0F);
+    const std::int64_t group = shape_.heads / shape_.kv_heads;
+    for (std::int64_t h = head * group; h < (head + 1) * group; ++h) {
+      for (std::int64_t i = 0; i * query_block < shape_.T; ++i) {
+        // Later blocks cost more, so they are dealt out back and forth.
+        const std::int64_t turn = i / parts % 2 == 0 ? i % parts : parts - 1 - i % parts;
+        if (turn == part) queries(b, h, i * query_block, dk, dv);
+      }
+    }
+  }
+
+ private:
+  static unit* take(scratch::frame& frame, std::int64_t units) {
+    return frame.template take<unit>(static_cast<std::size_t>(units));
+  }
+  static float* floats(scratch::frame& frame, std::int64_t count) {
+    return frame.template take<float>(static_cast<std::size_t>(count));
+  }
+
+  /// One block of queries against all keys they see.
+  void queries(std::int64_t b, std::int64_t h, std::int64_t first, float* dk, float* dv) {
+    const auto q = head_of(shape_, x_.q, shape_.q_stride, b, h).from(first, query_block);
+    const auto d_o = head_of(shape_, x_.d_o, shape_.o_stride, b, h).from(first, query_block);
+    rows_ = rounded_up(q.rows, panel_rows);
+    Tiles::pack_rows(q, queries_, sizes_.depth_units, rows_);
+    Tiles::pack_rows(d_o, gradients_, sizes_.depth_units, rows_);
+    Tiles::pack_tokens(q, queries_by_token_, sizes_.columns, query_block);
+    Tiles::pack_tokens(d_o, gradients_by_token_, sizes_.columns, query_block);
+    row_constants(b, h, first, head_of(shape_, x_.o, shape_.o_stride, b, h).from(first, query_block), d_o);
+    for (std::int64_t key = 0; key < first + rows_; key += key_block) {
+      probabilities(first, key);
+      key_gradients(first, key, dk, dv);
+      query_gradients(first, key);
+    }
+    Tiles::store_rows(dq_, sizes_.columns, head_of(shape_, x_.dq, shape_.q_stride, b, h).from(first, query_block), nullptr);
+  }
+
+  void row_constants(std::int64_t b, std::int64_t h, std::int64_t first, const head_view<const Act>& o,
+                     const head_view<const Act>& d_o) {
+    float dots[query_block] = {};
+    Tiles::row_dots(o, d_o, dots);
+    const float* sums = x_.logsumexp + (b * shape_.heads + h) * shape_.T + first;
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      gradient_rows& panel = constants_[i / panel_rows];
+      panel.logsumexp2[i % panel_rows] = i < o.rows ? sums[i] * log2_of_e : std::numeric_limits<float>::infinity();
+      panel.correction[i % panel_rows] = dots[i];
+    }
+  }
+
+  /// p_ and ds_ for keys [key, key + 128), as far as the queries see them.
+  void probabilities(std::int64_t first, std::int64_t key) {
+    float* dp = scores_ + panel_rows * block_stride;
+    const std::int64_t block = tile_columns * sizes_.depth_units;
+    for (std::int64_t i = 0; i < rows_; i += panel_rows) {
+      const std::int64_t offset = first + i - key;
+      const std::int64_t columns = std::min(key_block, rounded_up(offset + panel_rows, 16));
+      multiply_by_rows<Tiles>(sizes_.depth, queries_ + i * sizes_.depth_units, sizes_.depth_units,
+                              keys_by_head_ + key * sizes_.depth_units, block, scores_, block_stride, columns, false);
+      multiply_by_rows<Tiles>(sizes_.depth, gradients_ + i * sizes_.depth_units, sizes_.depth_units,
+                              values_by_head_ + key * sizes_.depth_units, block, dp, block_stride, columns, false);
+      Tiles::gradients(scores_, dp, block_stride, offset, columns, shape_.scale, constants_[i / panel_rows],
+                       p_ + i / Tiles::pair * block_stride, ds_ + i / Tiles::pair * block_stride, block_stride,
+                       ds_by_rows_ + i * block_stride, block_stride);
+    }
+  }
+
+  /// dv += PT d_o and dk += dST q for the block's keys; a panel of keys starts at the first query that sees it.
+  void key_gradients(std::int64_t first, std::int64_t key, float* dk, float* dv) {
+    const std::int64_t last = std::min(key + key_block, first + rows_);
+    for (std::int64_t j = key; j < last; j += panel_rows) {
+      const std::int64_t start = std::max<std::int64_t>(0, j - first) / Tiles::pair;
+      const std::int64_t depth = rows_ / Tiles::pair - start;
+      const std::int64_t column = start * block_stride + j - key;
+      const std::int64_t block = query_block / Tiles::pair * tile_columns;
+      multiply_by_columns<Tiles>(depth, p_ + column, block_stride, gradients_by_token_ + start * tile_columns, block,
+                                 dv + j * sizes_.columns, sizes_.columns, sizes_.width, true);
+      multiply_by_columns<Tiles>(depth, ds_ + column, block_stride, queries_by_token_ + start * tile_columns, block,
+                                 dk + j * sizes_.columns, sizes_.columns, sizes_.width, true);
+    }
+  }
+
+  /// dq_ (+)= dS k over the block's keys.
+  void query_gradients(std::int64_t first, std::int64_t key) {
+    for (std::int64_t i = 0; i < rows_; i += panel_rows) {
+      const std::int64_t depth = std::min(key_block, first + i + panel_rows - key) / Tiles::pair;
+      multiply_by_rows<Tiles>(depth, ds_by_rows_ + i * block_stride, block_stride,
+                              keys_by_token_ + key / Tiles::pair * tile_columns, tile_columns * sizes_.token_units,
+                              dq_ + i * sizes_.columns, sizes_.columns, sizes_.width, key != 0);
+    }
+  }
+
+  const attention_shape& shape_;
+  const backward_operands<Act>& x_;
+  attention_sizes<Tiles> sizes_;
+  unit* keys_by_head_;
+  unit* values_by_head_;
+  unit* keys_by_token_;
+  unit* queries_;
+  unit* gradients_;
+  unit* queries_by_token_;
+  unit* gradients_by_token_;
+  unit* p_;
+  unit* ds_;
+  unit* ds_by_rows_;
+  float* scores_;
+  float* dq_;
+  std::int64_t rows_ = 0;  ///< queries of the current block, in whole panels
+  gradient_rows constants_[query_block / panel_rows] = {};
+};
+
+/// Adds the parts' sums into the first one's, over rows [part's share) of the tokens, and stores them.
+template <class Tiles, class Act>
+void store_sums(float* sums, std::int64_t part_size, std::int64_t parts, std::int64_t columns, const head_view<Act>& out,
+                index_range tokens) {
+  for (std::int64_t part = 1; part < parts; ++part) {
+    const float* other = sums + part * part_size;
+    for (std::int64_t i = tokens.begin * columns; i < tokens.end * columns; ++i) sums[i] += other[i];
+  }
+  if (tokens.size() > 0) {
+    Tiles::store_rows(sums + tokens.begin * columns, columns, out.from(tokens.begin, tokens.size()), nullptr);
+  }
+}
+
+template <class Tiles, class Act>
+void attention_backward_with(thread_pool& pool, scratch& memory, const attention_shape& shape,
+                             const backward_operands<Act>& operands) {
+  const std::int64_t threads = pool.size();
+  const std::int64_t parts = parts_per_head(shape, threads);
+  const attention_sizes<Tiles> sizes{shape};
+  const std::int64_t size = sizes.tokens * sizes.columns;
+  auto frame = memory.open();
+  using pass = backward_pass<Tiles, Act>;
+  static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
+  pass* passes = frame.take<pass>(pool.size());
+  for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, operands, frame);
+  float* dk = frame.take<float>(static_cast<std::size_t>(threads * size));
+  float* dv = frame.take<float>(static_cast<std::size_t>(threads * size));
+  const auto store = [&](std::int64_t head, std::int64_t first_copy, index_range tokens) {
+    const std::int64_t b = head / shape.kv_heads;
+    const std::int64_t h = head % shape.kv_heads;
+    store_sums<Tiles>(dk + first_copy * size, size, parts, sizes.columns, head_of(shape, operands.dk, shape.k_stride, b, h),
+                      tokens);
+    store_sums<Tiles>(dv + first_copy * size, size, parts, sizes.columns, head_of(shape, operands.dv, shape.v_stride, b, h),
+                      tokens);
+  };
+  const std::int64_t heads = shape.batch * shape.kv_heads;
+  if (parts == 1) {
+    pool.run([&](unsigned thread) {
+      for (std::int64_t head = thread; head < heads; head += threads) {
+        passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
+        store(head, thread, {0, shape.T});
+      }
+    });
+    return;
+  }
+  for (std::int64_t head = 0; head < heads; ++head) {
+    pool.run([&](unsigned thread) {
+      passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, thread, parts, dk + thread * size,
+                         dv + thread * size);
+    });
+    pool.run([&](unsigned thread) { store(head, 0, share_of(shape.T, thread, pool.size())); });
+  }
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_BACKWARD_HPP
+#endif
+
+// ---- causeway/kernels/attention_tiles_avx2.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
+
+// The steps of attention_tiles.hpp for AVX2: by hand where the compiler does not vectorise, the rest from the loops of the
+// portable level.
+
+#if CAUSEWAY_X86_SIMD
+
+#include <immintrin.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// c[4][16] (+)= A B: 8 sums, 2 columns and a row's value fill 11 of the 16 registers.
+template <bool ByRows>
+CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX2 void product4x16(std::int64_t depth, const float* a, std::int64_t lda,
+                                                             const float* b, float* c, std::int64_t ldc, bool accumulate) {
+  __m256 sums[4][2];
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    sums[i][0] = accumulate ? _mm256_loadu_ps(c + i * ldc) : _mm256_setzero_ps();
+    sums[i][1] = accumulate ? _mm256_loadu_ps(c + i * ldc + 8) : _mm256_setzero_ps();
+  }
+  for (std::int64_t p = 0; p < depth; ++p) {
+    const __m256 left = _mm256_loadu_ps(b + p * tile_columns);
+    const __m256 right = _mm256_loadu_ps(b + p * tile_columns + 8);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const __m256 x = _mm256_broadcast_ss(ByRows ? a + i * lda + p : a + p * lda + i);
+      sums[i][0] = _mm256_fmadd_ps(x, left, sums[i][0]);
+      sums[i][1] = _mm256_fmadd_ps(x, right, sums[i][1]);
+    }
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    _mm256_storeu_ps(c + i * ldc, sums[i][0]);
+    _mm256_storeu_ps(c + i * ldc + 8, sums[i][1]);
+  }
+}
+
+/// c[8][width] (+)= A B.
+template <bool ByRows>
+CAUSEWAY_TARGET_AVX2 void product_avx2(std::int64_t depth, const float* a, std::int64_t lda, const float* b, float* c,
+                                       std::int64_t ldc, std::int64_t width, bool accumulate) {
+  const std::int64_t columns = width > 16 ? 32 : 16;
+  for (std::int64_t i = 0; i < panel_rows; i += 4) {
+    const float* rows = ByRows ? a + i * lda : a + i;
+    for (std::int64_t j = 0; j < columns; j += 16) {
+      product4x16<ByRows>(depth, rows, lda, b + j, c + i * ldc + j, ldc, accumulate);
+    }
+  }
+}
+
+#define CAUSEWAY_INLINE_AVX2 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX2
+
+/// 2^t for t below 128; 0 below -126. Relative error 1e-7.
+CAUSEWAY_INLINE_AVX2 __m256 power_of_two(__m256 t) {
+  const __m256 lowest = _mm256_set1_ps(-126.0F);
+  const __m256 kept = _mm256_cmp_ps(t, lowest, _CMP_NLT_UQ);  // a NaN is kept
+  const __m256 clamped = _mm256_min_ps(_mm256_set1_ps(127.0F), _mm256_max_ps(lowest, t));
+  const __m256 rounded = _mm256_round_ps(clamped, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m256 r = _mm256_sub_ps(clamped, rounded);
+  __m256 p = _mm256_set1_ps(0.001327647129F);
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.009675540961F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.055507130921F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.240221202374F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.693146944046F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.00000012F));
+  const __m256i exponent = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(rounded), _mm256_set1_epi32(127)), 23);
+  return _mm256_and_ps(kept, _mm256_mul_ps(p, _mm256_castsi256_ps(exponent)));
+}
+
+/// All ones in the lanes below `count`.
+CAUSEWAY_INLINE_AVX2 __m256 lanes8(std::int64_t count) {
+  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const auto limit = static_cast<int>(std::clamp<std::int64_t>(count, 0, 8));
+  return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(limit), index));
+}
+
+template <bool Maximum>
+CAUSEWAY_INLINE_AVX2 float reduce8(__m256 v) {
+  alignas(32) float x[8];
+  _mm256_store_ps(x, v);
+  float all = x[0];
+  for (int i = 1; i < 8; ++i) all = Maximum ? std::max(all, x[i]) : all + x[i];
+  return all;
+}
+
+CAUSEWAY_INLINE_AVX2 __m256 load8(const float* p) { return _mm256_loadu_ps(p); }
+CAUSEWAY_INLINE_AVX2 __m256 load8(const bf16* p) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+/// out[p*ld + j] = x.row(first + j)[column + p] for 8 x 8 values.
+template <class Act>
+CAUSEWAY_INLINE_AVX2 void transpose8(const head_view<const Act>& x, std::int64_t first, std::int64_t column, float* out,
+                                     std::int64_t ld) {
+  __m256 r[8];
+  __m256 t[8];
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 8; ++j) r[j] = load8(x.row(first + j) + column);
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 8; j += 2) {
+    t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
+    t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
+  }
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 8; j += 4) {
+    r[j] = _mm256_shuffle_ps(t[j], t[j + 2], 0x44);
+    r[j + 1] = _mm256_shuffle_ps(t[j], t[j + 2], 0xEE);
+    r[j + 2] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0x44);
+    r[j + 3] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0xEE);
+  }
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    _mm256_storeu_ps(out + j * ld, _mm256_permute2f128_ps(r[j], r[j + 4], 0x20));
+    _mm256_storeu_ps(out + (j + 4) * ld, _mm256_permute2f128_ps(r[j], r[j + 4], 0x31));
+  }
+}
+
+/// Whole squares of 8 through registers, the rest value by value.
+template <class Act>
+CAUSEWAY_TARGET_AVX2 void pack_transposed_avx2(const head_view<const Act>& x, float* out, std::int64_t depth,
+                                               std::int64_t tokens) {
+  for (std::int64_t t = 0; t < tokens; t += 8) {
+    float* column = out + t / tile_columns * tile_columns * depth + t % tile_columns;
+    std::int64_t p = 0;
+    if (t + 8 <= x.rows) {
+      for (; p + 8 <= x.columns; p += 8) transpose8(x, t, p, column + p * tile_columns, tile_columns);
+    }
+    for (; p < depth; ++p) {
+      for (std::int64_t j = 0; j < 8; ++j) {
+        const bool real = t + j < x.rows && p < x.columns;
+        column[p * tile_columns + j] = real ? static_cast<float>(x.row(t + j)[p]) : 0.0F;
+      }
+    }
+  }
+}
+
+template <class Act>
+CAUSEWAY_TARGET_AVX2 void row_dots_avx2(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    __m256 sums = _mm256_setzero_ps();
+    std::int64_t j = 0;
+    for (; j + 8 <= a.columns; j += 8) sums = _mm256_fmadd_ps(load8(a.row(i) + j), load8(b.row(i) + j), sums);
+    float sum = reduce8<false>(sums);
+    for (; j < a.columns; ++j) sum += static_cast<float>(a.row(i)[j]) * static_cast<float>(b.row(i)[j]);
+    dots[i] = sum;
+  }
+}
+
+CAUSEWAY_TARGET_AVX2 inline void softmax_avx2(const float* s, std::int64_t ld, std::int64_t first, float scale, float* p,
+                                              std::int64_t ldp, softmax_rows& rows) {
+  const __m256 scale2 = _mm256_set1_ps(scale * log2_of_e);
+  const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
+  const std::int64_t columns = rounded_up(first + panel_rows, 16);
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    const float* line = s + i * ld;
+    const std::int64_t valid = first + i + 1;
+    __m256 tops = lowest;
+    for (std::int64_t j = 0; j < columns; j += 8) {
+      tops = _mm256_max_ps(tops, _mm256_blendv_ps(lowest, _mm256_loadu_ps(line + j), lanes8(valid - j)));
+    }
+    const float top = reduce8<true>(tops);
+    const __m256 shift = _mm256_mul_ps(_mm256_set1_ps(-top), scale2);
+    __m256 sums = _mm256_setzero_ps();
+    for (std::int64_t j = 0; j < columns; j += 8) {
+      const __m256 t = _mm256_fmadd_ps(_mm256_loadu_ps(line + j), scale2, shift);
+      const __m256 e = _mm256_and_ps(power_of_two(t), lanes8(valid - j));
+      sums = _mm256_add_ps(sums, e);
+      _mm256_storeu_ps(p + i * ldp + j, e);
+    }
+    const float sum = reduce8<false>(sums);
+    rows.inverse_sum[i] = 1.0F / sum;
+    rows.logsumexp[i] = top * scale + std::log(sum);
+  }
+}
+
+CAUSEWAY_TARGET_AVX2 inline void gradients_avx2(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
+                                                std::int64_t columns, float scale, const gradient_rows& rows, float* p,
+                                                float* ds, std::int64_t ldp) {
+  const __m256 scale2 = _mm256_set1_ps(scale * log2_of_e);
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    const __m256 shift = _mm256_set1_ps(rows.logsumexp2[i]);
+    const __m256 correction = _mm256_set1_ps(rows.correction[i]);
+    for (std::int64_t j = 0; j < columns; j += 8) {
+      const __m256 t = _mm256_fmsub_ps(_mm256_loadu_ps(s + i * ld + j), scale2, shift);
+      const __m256 e = _mm256_and_ps(power_of_two(t), lanes8(first + i + 1 - j));
+      const __m256 difference = _mm256_sub_ps(_mm256_loadu_ps(dp + i * ld + j), correction);
+      _mm256_storeu_ps(p + i * ldp + j, e);
+      _mm256_storeu_ps(ds + i * ldp + j, _mm256_mul_ps(_mm256_mul_ps(e, _mm256_set1_ps(scale)), difference));
+    }
+  }
+}
+
+/// The AVX2 steps.
+template <class Act>
+struct avx2_tiles {
+  using unit = float;
+  static constexpr std::int64_t pair = 1;
+
+  static CAUSEWAY_TARGET_AVX2_LOOPS void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
+    pack_rows_loop(x, out, ld, rows);
+  }
+  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
+    pack_transposed_avx2(x, out, depth, tokens);
+  }
+  static CAUSEWAY_TARGET_AVX2_LOOPS void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns,
+                                                     std::int64_t tokens) {
+    pack_tokens_loop(x, out, columns, tokens);
+  }
+  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                              std::int64_t ldc, std::int64_t width, bool accumulate) {
+    product_avx2<true>(depth, a, lda, b, c, ldc, width, accumulate);
+  }
+  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
+    product_avx2<false>(depth, a, lda, b, c, ldc, width, accumulate);
+  }
+  static void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p, std::int64_t ldp,
+                      softmax_rows& rows) {
+    softmax_avx2(s, ld, first, scale, p, ldp, rows);
+  }
+  static void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first, std::int64_t columns,
+                        float scale, const gradient_rows& rows, unit* p, unit* ds, std::int64_t ldp, unit*, std::int64_t) {
+    gradients_avx2(s, dp, ld, first, columns, scale, rows, p, ds, ldp);
+  }
+  static CAUSEWAY_TARGET_AVX2_LOOPS void store_rows(const float* tile, std::int64_t ld, head_view<Act> out,
+                                                    const float* factors) {
+    store_rows_loop(tile, ld, out, factors);
+  }
+  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_avx2(a, b, dots); }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
+#endif
+
+// ---- causeway/kernels/attention_tiles_avx512.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
+
+// The steps of attention_tiles.hpp in AVX-512: `avx512_tiles` multiplies f32, `avx512_bf16_tiles` pairs of bf16 with sums
+// in f32. Edges are handled by masks while packing; the products have none.
+
+#if CAUSEWAY_X86_SIMD
+
+#include <immintrin.h>
+
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC bug 105593: its own intrinsics start from `__Y = __Y`
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+#define CAUSEWAY_INLINE_AVX512 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX512
+#define CAUSEWAY_INLINE_AVX512_BF16 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX512_BF16
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// The lanes below `count` of 16 and of 32.
+CAUSEWAY_ALWAYS_INLINE std::uint16_t lanes16(std::int64_t count) {
+  return static_cast<std::uint16_t>(count >= 16 ? 0xFFFFU : count <= 0 ? 0U : (1U << count) - 1U);
+}
+CAUSEWAY_ALWAYS_INLINE std::uint32_t lanes32(std::int64_t count) {
+  return count >= 32 ? ~0U : count <= 0 ? 0U : (1U << count) - 1U;
+}
+
+/// Up to 16 values as f32, zeros beyond `count`.
+CAUSEWAY_INLINE_AVX512 __m512 load_f32(const float* p, std::int64_t count) {
+  return _mm512_maskz_loadu_ps(lanes16(count), p);
+}
+CAUSEWAY_INLINE_AVX512 __m512 load_f32(const bf16* p, std::int64_t count) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes16(count), p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+CAUSEWAY_INLINE_AVX512 void store_f32(float* p, __m512 v, std::int64_t count) {
+  _mm512_mask_storeu_ps(p, lanes16(count), v);
+}
+/// Rounds to nearest even; NaN stays NaN.
+CAUSEWAY_INLINE_AVX512 void store_f32(bf16* p, __m512 v, std::int64_t count) {
+  const __m512i u = _mm512_castps_si512(v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+  __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7FFF)), odd);
+  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  rounded = _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
+  _mm256_mask_storeu_epi16(p, lanes16(count), _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+
+/// 2^t for any t: 0 far below, infinite far above. Relative error 1e-7.
+CAUSEWAY_INLINE_AVX512 __m512 power_of_two(__m512 t) {
+  const __m512 r = _mm512_reduce_ps(t, 0);  // t - nearest integer
+  __m512 p = _mm512_set1_ps(0.001327647129F);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.009675540961F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.055507130921F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.240221202374F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.693146944046F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.00000012F));
+  return _mm512_scalef_ps(p, _mm512_sub_ps(t, r));
+}
+
+/// rows[j][i] of 16 x 16 units becomes out[i*ld + j].
+CAUSEWAY_INLINE_AVX512 void transpose16(__m512i (&r)[16], void* out, std::int64_t ld) {
+  __m512i t[16];
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
+    t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xDD);
+    t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+    t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xDD);
+  }
+  float* base = static_cast<float*>(out);
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    _mm512_storeu_si512(base + i * ld, _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88));
+    _mm512_storeu_si512(base + (8 + i) * ld, _mm512_shuffle_i32x4(t[i], t[8 + i], 0xDD));
+    _mm512_storeu_si512(base + (4 + i) * ld, _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88));
+    _mm512_storeu_si512(base + (12 + i) * ld, _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xDD));
+  }
+}
+
+/// A loader reads 16 units of a row: `at(row, first value, values in the row)`.
+template <class Act>
+struct f32_units {
+  static CAUSEWAY_INLINE_AVX512 __m512i at(const Act* row, std::int64_t first, std::int64_t columns) {
+    return _mm512_castps_si512(load_f32(row + first, columns - first));
+  }
+};
+struct bf16_units {
+  static CAUSEWAY_INLINE_AVX512 __m512i at(const bf16* row, std::int64_t first, std::int64_t columns) {
+    return _mm512_maskz_loadu_epi16(lanes32(columns - first), row + first);
+  }
+};
+
+template <class Units, std::int64_t Pair, class Act>
+CAUSEWAY_TARGET_AVX512 void pack_rows_avx512(const head_view<const Act>& x, void* out, std::int64_t ld, std::int64_t rows) {
+  float* line = static_cast<float*>(out);
+  for (std::int64_t i = 0; i < rows; ++i, line += ld) {
+    const bool real = i < x.rows;
+    for (std::int64_t j = 0; j < ld; j += 16) {
+      const __m512i v = real ? Units::at(x.row(i), j * Pair, x.columns) : _mm512_setzero_si512();
+      _mm512_mask_storeu_epi32(line + j, lanes16(ld - j), v);
+    }
+  }
+}
+
+/// `depth` and `tokens` are multiples of 16 and 32.
+template <class Units, std::int64_t Pair, class Act>
+CAUSEWAY_TARGET_AVX512 void pack_transposed_avx512(const head_view<const Act>& x, void* out, std::int64_t depth,
+                                                   std::int64_t tokens) {
+  for (std::int64_t t = 0; t < tokens; t += 16) {
+    float* column = static_cast<float*>(out) + t / tile_columns * tile_columns * depth + t % tile_columns;
+    for (std::int64_t p = 0; p < depth; p += 16) {
+      __m512i r[16];
+      CAUSEWAY_UNROLL
+      for (int j = 0; j < 16; ++j) {
+        r[j] = t + j < x.rows ? Units::at(x.row(t + j), p * Pair, x.columns) : _mm512_setzero_si512();
+      }
+      transpose16(r, column + p * tile_columns, tile_columns);
+    }
+  }
+}
+
+template <class Act>
+CAUSEWAY_TARGET_AVX512 void store_rows_avx512(const float* tile, std::int64_t ld, const head_view<Act>& out,
+                                              const float* factors) {
+  for (std::int64_t i = 0; i < out.rows; ++i) {
+    const __m512 factor = _mm512_set1_ps(factors == nullptr ? 1.0F : factors[i]);
+    Act* row = out.row(i);
+    for (std::int64_t j = 0; j < out.columns; j += 16) {
+      store_f32(row + j, _mm512_mul_ps(factor, _mm512_loadu_ps(tile + i * ld + j)), out.columns - j);
+    }
+  }
+}
+
+template <class Act>
+CAUSEWAY_TARGET_AVX512 void row_dots_avx512(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    __m512 sum = _mm512_setzero_ps();
+    for (std::int64_t j = 0; j < a.columns; j += 16) {
+      sum = _mm512_fmadd_ps(load_f32(a.row(i) + j, a.columns - j), load_f32(b.row(i) + j, a.columns - j), sum);
+    }
+    dots[i] = _mm512_reduce_add_ps(sum);
+  }
+}
+
+/// One row of a softmax: probabilities times their sum are handed to `put(column, values)`.
+CAUSEWAY_INLINE_AVX512 float row_maximum(const float* line, std::int64_t vectors, __mmask16 last) {
+  const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
+  __m512 top = _mm512_mask_loadu_ps(lowest, last, line + (vectors - 1) * 16);
+  for (std::int64_t v = 0; v + 1 < vectors; ++v) top = _mm512_max_ps(top, _mm512_loadu_ps(line + v * 16));
+  return _mm512_reduce_max_ps(top);
+}
+
+/// The AVX-512 steps in f32.
+template <class Act>
+struct avx512_tiles {
+  using unit = float;
+  static constexpr std::int64_t pair = 1;
+
+  static void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
+    pack_rows_avx512<f32_units<Act>, 1>(x, out, ld, rows);
+  }
+  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
+    pack_transposed_avx512<f32_units<Act>, 1>(x, out, depth, tokens);
+  }
+  static CAUSEWAY_TARGET_AVX512 void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns,
+                                                 std::int64_t tokens) {
+    for (std::int64_t j = 0; j < columns; j += 16) {
+      float* line = out + j / tile_columns * tile_columns * tokens + j % tile_columns;
+      for (std::int64_t i = 0; i < tokens; ++i) {
+        const bool real = i < x.rows;
+        _mm512_storeu_ps(line + i * tile_columns, real ? load_f32(x.row(i) + j, x.columns - j) : _mm512_setzero_ps());
+      }
+    }
+  }
+
+  /// RowStep and SumStep are `lda` or, for 0, one unit.
+  template <int Vectors, bool ByRows>
+  static CAUSEWAY_INLINE_AVX512 void product(std::int64_t depth, const float* a, std::int64_t lda, const float* b, float* c,
+                                             std::int64_t ldc, bool accumulate) {
+    __m512 sums[panel_rows][Vectors];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < panel_rows; ++i) {
+      CAUSEWAY_UNROLL
+      for (int v = 0; v < Vectors; ++v)
+        sums[i][v] = accumulate ? _mm512_loadu_ps(c + i * ldc + 16 * v) : _mm512_setzero_ps();
+    }
+    for (std::int64_t p = 0; p < depth; ++p) {
+      __m512 columns[Vectors];
+      CAUSEWAY_UNROLL
+      for (int v = 0; v < Vectors; ++v) columns[v] = _mm512_loadu_ps(b + p * tile_columns + 16 * v);
+      CAUSEWAY_UNROLL
+      for (int i = 0; i < panel_rows; ++i) {
+        const __m512 x = _mm512_set1_ps(ByRows ? a[i * lda + p] : a[p * lda + i]);
+        CAUSEWAY_UNROLL
+        for (int v = 0; v < Vectors; ++v) sums[i][v] = _mm512_fmadd_ps(x, columns[v], sums[i][v]);
+      }
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < panel_rows; ++i) {
+      CAUSEWAY_UNROLL
+      for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(c + i * ldc + 16 * v, sums[i][v]);
+    }
+  }
+  static CAUSEWAY_TARGET_AVX512 void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b,
+                                                     float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
+    if (width > 16) {
+      product<2, true>(depth, a, lda, b, c, ldc, accumulate);
+    } else {
+      product<1, true>(depth, a, lda, b, c, ldc, accumulate);
+    }
+  }
+  static CAUSEWAY_TARGET_AVX512 void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b,
+                                                        float* c, std::int64_t ldc, std::int64_t width, bool accumulate) {
+    if (width > 16) {
+      product<2, false>(depth, a, lda, b, c, ldc, accumulate);
+    } else {
+      product<1, false>(depth, a, lda, b, c, ldc, accumulate);
+    }
+  }
+
+  static CAUSEWAY_TARGET_AVX512 void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p,
+                                             std::int64_t ldp, softmax_rows& rows) {
+    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
+    const std::int64_t vectors = first / 16 + 1;
+    for (std::int64_t i = 0; i < panel_rows; ++i) {
+      float* line = s + i * ld;
+      const __mmask16 last = lanes16(first % 16 + i + 1);
+      const float top = row_maximum(line, vectors, last);
+      const __m512 shift = _mm512_mul_ps(_mm512_set1_ps(-top), scale2);
+      __m512 sum = _mm512_setzero_ps();
+      for (std::int64_t v = 0; v < vectors; ++v) {
+        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(line + v * 16), scale2, shift);
+        const __m512 e = _mm512_maskz_mov_ps(v + 1 < vectors ? 0xFFFFU : last, power_of_two(t));
+        sum = _mm512_add_ps(sum, e);
+        _mm512_storeu_ps(p + i * ldp + v * 16, e);
+      }
+      const float total = _mm512_reduce_add_ps(sum);
+      rows.inverse_sum[i] = 1.0F / total;
+      rows.logsumexp[i] = top * scale + std::log(total);
+    }
+  }
+
+  static CAUSEWAY_TARGET_AVX512 void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
+                                               std::int64_t columns, float scale, const gradient_rows& rows, unit* p,
+                                               unit* ds, std::int64_t ldp, unit*, std::int64_t) {
+    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
+    for (std::int64_t i = 0; i < panel_rows; ++i) {
+      const __m512 shift = _mm512_set1_ps(-rows.logsumexp2[i]);
+      const __m512 correction = _mm512_set1_ps(rows.correction[i]);
+      for (std::int64_t j = 0; j < columns; j += 16) {
+        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(s + i * ld + j), scale2, shift);
+        const __m512 e = _mm512_maskz_mov_ps(lanes16(first + i + 1 - j), power_of_two(t));
+        const __m512 difference = _mm512_sub_ps(_mm512_loadu_ps(dp + i * ld + j), correction);
+        _mm512_storeu_ps(p + i * ldp + j, e);
+        _mm512_storeu_ps(ds + i * ldp + j, _mm512_mul_ps(_mm512_mul_ps(e, _mm512_set1_ps(scale)), difference));
+      }
+    }
+  }
+
+  static void store_rows(const float* tile, std::int64_t ld, head_view<Act> out, const float* factors) {
+    store_rows_avx512(tile, ld, out, factors);
+  }
+  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_avx512(a, b, dots); }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_AVX512_HPP
+#endif
+
+// ---- causeway/kernels/attention_tiles_bf16.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
+
+// The steps of attention_tiles.hpp with AVX-512's bf16 dot product: a unit is two values that are neighbours in the summed
+// dimension, sums are in f32. Probabilities and their gradients are rounded to bf16 before they are multiplied.
+
+#if CAUSEWAY_X86_SIMD
+
+#include <immintrin.h>
+
+#if !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC bug 105593: its own intrinsics start from `__Y = __Y`
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// 32 bf16: `low` rounded in the lower half, `high` in the upper one.
+CAUSEWAY_INLINE_AVX512_BF16 __m512i round_two(__m512 low, __m512 high) {
+  const __m512bh rounded = _mm512_cvtne2ps_pbh(high, low);
+  __m512i bits;
+  __builtin_memcpy(&bits, &rounded, sizeof bits);
+  return bits;
+}
+
+/// Turns [16 of row 0 | 16 of row 1] into 16 units (row 0, row 1).
+CAUSEWAY_INLINE_AVX512 __m512i interleave_halves(__m512i halves) {
+  alignas(64) static constexpr std::uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                          8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return _mm512_permutexvar_epi16(_mm512_load_si512(order), halves);
+}
+
+CAUSEWAY_INLINE_AVX512_BF16 __m512 dot_units(__m512 sum, __m512i x, __m512i y) {
+  __m512bh a;
+  __m512bh b;
+  __builtin_memcpy(&a, &x, sizeof a);
+  __builtin_memcpy(&b, &y, sizeof b);
+  return _mm512_dpbf16_ps(sum, a, b);
+}
+
+/// c[8][16*Vectors] (+)= A B, as avx512_tiles::product.
+template <int Vectors, bool ByRows>
+CAUSEWAY_TARGET_AVX512_BF16 void product_bf16(std::int64_t depth, const std::uint32_t* a, std::int64_t lda,
+                                              const std::uint32_t* b, float* c, std::int64_t ldc, bool accumulate) {
+  __m512 sums[panel_rows][Vectors];
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < panel_rows; ++i) {
+    CAUSEWAY_UNROLL
+    for (int v = 0; v < Vectors; ++v) sums[i][v] = accumulate ? _mm512_loadu_ps(c + i * ldc + 16 * v) : _mm512_setzero_ps();
+  }
+  for (std::int64_t p = 0; p < depth; ++p) {
+    __m512i columns[Vectors];
+    CAUSEWAY_UNROLL
+    for (int v = 0; v < Vectors; ++v) columns[v] = _mm512_loadu_si512(b + p * tile_columns + 16 * v);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < panel_rows; ++i) {
+      const __m512i x = _mm512_set1_epi32(static_cast<int>(ByRows ? a[i * lda + p] : a[p * lda + i]));
+      CAUSEWAY_UNROLL
+      for (int v = 0; v < Vectors; ++v) sums[i][v] = dot_units(sums[i][v], x, columns[v]);
+    }
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < panel_rows; ++i) {
+    CAUSEWAY_UNROLL
+    for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(c + i * ldc + 16 * v, sums[i][v]);
+  }
+}
+
+/// The bf16 steps.
+struct avx512_bf16_tiles {
+  using unit = std::uint32_t;
+  static constexpr std::int64_t pair = 2;
+
+  static void pack_rows(head_view<const bf16> x, unit* out, std::int64_t ld, std::int64_t rows) {
+    pack_rows_avx512<bf16_units, 2>(x, out, ld, rows);
+  }
+  static void pack_transposed(head_view<const bf16> x, unit* out, std::int64_t depth, std::int64_t tokens) {
+    pack_transposed_avx512<bf16_units, 2>(x, out, depth, tokens);
+  }
+  static CAUSEWAY_TARGET_AVX512 void pack_tokens(head_view<const bf16> x, unit* out, std::int64_t columns,
+                                                 std::int64_t tokens) {
+    for (std::int64_t j = 0; j < columns; j += 16) {
+      unit* line = out + j / tile_columns * tile_columns * (tokens / 2) + j % tile_columns;
+      for (std::int64_t i = 0; i < tokens; i += 2) {
+        const __mmask16 even = lanes16(i < x.rows ? x.columns - j : 0);
+        const __mmask16 odd = lanes16(i + 1 < x.rows ? x.columns - j : 0);
+        const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(even, x.row(i) + j));
+        const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(odd, x.row(i + 1) + j));
+        _mm512_storeu_si512(line + i / 2 * tile_columns, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+      }
+    }
+  }
+  static void product_by_rows(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                              std::int64_t ldc, std::int64_t width, bool accumulate) {
+    const auto product = width > 16 ? product_bf16<2, true> : product_bf16<1, true>;
+    product(depth, a, lda, b, c, ldc, accumulate);
+  }
+  static void product_by_columns(std::int64_t depth, const unit* a, std::int64_t lda, const unit* b, float* c,
+                                 std::int64_t ldc, std::int64_t width, bool accumulate) {
+    const auto product = width > 16 ? product_bf16<2, false> : product_bf16<1, false>;
+    product(depth, a, lda, b, c, ldc, accumulate);
+  }
+
+  static CAUSEWAY_TARGET_AVX512_BF16 void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p,
+                                                  std::int64_t ldp, softmax_rows& rows) {
+    const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
+    const std::int64_t vectors = first / 16 + 1;
+    for (std::int64_t i = 0; i < panel_rows; ++i) {
+      const float* line = s + i * ld;
+      const __mmask16 last = lanes16(first % 16 + i + 1);
+      const float top = row_maximum(line, vectors, last);
+      const __m512 shift = _mm512_mul_ps(_mm512_set1_ps(-top), scale2);
+      __m512 sum = _mm512_setzero_ps();
+      for (std::int64_t v = 0; v < vectors; ++v) {
+        const __m512 t = _mm512_fmadd_ps(_mm512_loadu_ps(line + v * 16), scale2, shift);
+        const __m512 e = _mm512_maskz_mov_ps(v + 1 < vectors ? 0xFFFFU : last, power_of_two(t));
+        sum = _mm512_add_ps(sum, e);
+        const __m256bh rounded = _mm512_cvtneps_pbh(e);
+        __builtin_memcpy(p + i * ldp + v * 8, &rounded, sizeof rounded);
+      }
+      const float total = _mm512_reduce_add_ps(sum);
+      rows.inverse_sum[i] = 1.0F / total;
+      rows.logsumexp[i] = top * scale + std::log(total);
+    }
+  }
+
+  /// Two rows at a time, because they share units of p and ds (by columns). ds_rows holds ds by rows.
+  static CAUSEWAY_TARGET_AVX512_BF16 void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
+                                                    std::int64_t columns, float scale, const gradient_rows& rows, unit* p,
+                                                    unit* ds, std::int64_t ldp, unit* ds_rows, std::int64_t ld_rows) {
+    for (std::int64_t i = 0; i < panel_rows; i += 2) {
+      for (std::int64_t j = 0; j < columns; j += 16) {
+        __m512 e[2];
+        __m512 d[2];
+        CAUSEWAY_UNROLL
+        for (int r = 0; r < 2; ++r) {
+          const __m512 scale2 = _mm512_set1_ps(scale * log2_of_e);
+          const __m512 shift = _mm512_set1_ps(rows.logsumexp2[i + r]);
+          const __m512 t = _mm512_fmsub_ps(_mm512_loadu_ps(s + (i + r) * ld + j), scale2, shift);
+          e[r] = _mm512_maskz_mov_ps(lanes16(first + i + r + 1 - j), power_of_two(t));
+          const __m512 correction = _mm512_set1_ps(rows.correction[i + r]);
+          const __m512 difference = _mm512_sub_ps(_mm512_loadu_ps(dp + (i + r) * ld + j), correction);
+          d[r] = _mm512_mul_ps(_mm512_mul_ps(e[r], _mm512_set1_ps(scale)), difference);
+        }
+        _mm512_storeu_si512(p + i / 2 * ldp + j, interleave_halves(round_two(e[0], e[1])));
+        const __m512i both = round_two(d[0], d[1]);
+        _mm512_storeu_si512(ds + i / 2 * ldp + j, interleave_halves(both));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(ds_rows + i * ld_rows + j / 2), _mm512_castsi512_si256(both));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(ds_rows + (i + 1) * ld_rows + j / 2),
+                            _mm512_extracti64x4_epi64(both, 1));
+      }
+    }
+  }
+
+  static void store_rows(const float* tile, std::int64_t ld, head_view<bf16> out, const float* factors) {
+    store_rows_avx512(tile, ld, out, factors);
+  }
+  static void row_dots(head_view<const bf16> a, head_view<const bf16> b, float* dots) { row_dots_avx512(a, b, dots); }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_TILES_BF16_HPP
+#endif
+
+// ---- causeway/kernels/impl/attention.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
+#define CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
+
+// Bodies of kernels/attention.hpp: which instructions compute it.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// Calls `f` with the steps for `level`, which this machine must support.
+template <class Act, class F>
+void with_tiles(simd_level level, F&& f) {
+#if CAUSEWAY_X86_SIMD
+  if constexpr (std::is_same_v<Act, bf16>) {
+    if (level >= simd_level::avx512_bf16) return f(std::type_identity<avx512_bf16_tiles>{});
+  }
+  if (level >= simd_level::avx512) return f(std::type_identity<avx512_tiles<Act>>{});
+  if (level >= simd_level::avx2) return f(std::type_identity<avx2_tiles<Act>>{});
+#endif
+  (void)level;
+  f(std::type_identity<portable_tiles<Act>>{});
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+template <class Act>
+  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
+void attention_forward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                       const Act* v, Act* o, float* logsumexp, simd_level level) {
+  expect_valid(shape);
+  detail::with_tiles<Act>(level, [&](auto tiles) {
+    detail::attention_forward_with<typename decltype(tiles)::type>(pool, memory, shape, q, k, v, o, logsumexp);
+  });
+}
+
+template <class Act>
+  requires(std::same_as<Act, float> || std::same_as<Act, bf16>)
+void attention_backward(thread_pool& pool, scratch& memory, const attention_shape& shape, const Act* q, const Act* k,
+                        const Act* v, const Act* o, const Act* d_o, const float* logsumexp, Act* dq, Act* dk, Act* dv,
+                        simd_level level) {
+  expect_valid(shape);
+  const detail::backward_operands<Act> operands{q, k, v, o, d_o, logsumexp, dq, dk, dv};
+  detail::with_tiles<Act>(level, [&](auto tiles) {
+    detail::attention_backward_with<typename decltype(tiles)::type>(pool, memory, shape, operands);
+  });
+}
+
+#ifdef CAUSEWAY_COMPILED
+template void attention_forward(thread_pool&, scratch&, const attention_shape&, const float*, const float*, const float*,
+                                float*, float*, simd_level);
+template void attention_forward(thread_pool&, scratch&, const attention_shape&, const bf16*, const bf16*, const bf16*,
+                                bf16*, float*, simd_level);
+template void attention_backward(thread_pool&, scratch&, const attention_shape&, const float*, const float*, const float*,
+                                 const float*, const float*, const float*, float*, float*, float*, simd_level);
+template void attention_backward(thread_pool&, scratch&, const attention_shape&, const bf16*, const bf16*, const bf16*,
+                                 const bf16*, const bf16*, const float*, bf16*, bf16*, bf16*, simd_level);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
+#endif
+
+// ---- causeway/kernels/packed_gemm.hpp ----
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+
+// Our own matrix product. It needs no library and no compiler flags: the instruction set is chosen at run time. Operands
+// are copied into panels that the tile kernels read in order (the way of Goto and van de Geijn, "Anatomy of
+// High-Performance Matrix Multiplication", 2008). Every element of C is one sum in one order, whatever the number of
+// threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// What our products take: sums are in f32.
+template <class In, class Out>
+concept gemm_types = (std::same_as<In, float> && std::same_as<Out, float>) ||
+                     (std::same_as<In, bf16> && (std::same_as<Out, float> || std::same_as<Out, bf16>));
+
+/// The packed product. Reaches about nine tenths of the multiply-add peak on the shapes of training; works on any machine.
+class packed_gemm {
+ public:
+  static constexpr std::string_view name = "packed";
+
+  /// Uses what is quickest here.
+  packed_gemm() = default;
+  /// Uses `level`, or less where the machine has less.
+  explicit packed_gemm(simd_level level) : asked_{std::min(level, detect_simd_level())} {}
+
+  template <class In, class Out>
+    requires gemm_types<In, Out>
+  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments);
+
+  /// The level for operands of `In`.
+  template <class In = float>
+  [[nodiscard]] simd_level level() const {
+    return asked_ ? *asked_ : product_level<In>();
+  }
+  /// One line for a person, with what the machine has, such as "packed gemm (avx512, avx512_bf16)".
+  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level())} + ")"; }
+
+ private:
+  template <class In, class Out>
+  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads);
+
+  std::optional<simd_level> asked_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+
+// ---- causeway/kernels/packed_gemm_avx2.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
+
+// Packing and tile product with AVX2 and FMA. A tile is 6 x 16 sums: 12 of the 16 registers, two for B, one for
+// A. bf16 operands are widened to f32 while they are packed. Lanes beyond an operand's edge repeat its last lane or are
+// zero: they feed only sums that nobody reads.
+
+#if CAUSEWAY_X86_SIMD
+#include <immintrin.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// Eight values, of which the first `count` exist and the others are zero.
+struct avx2_values {
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256i first(std::int64_t count) noexcept {
+    const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index);
+  }
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const float* from, std::int64_t count) noexcept {
+    if (count >= 8) return _mm256_loadu_ps(from);
+    return _mm256_maskload_ps(from, first(count));
+  }
+  /// Five to seven, as panels of A have: two loads that overlap. A load of what was just written one by one would wait.
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m128i load_bits(const bf16* from, std::int64_t count) noexcept {
+    if (count >= 8) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    std::uint64_t low = 0, high = 0;
+    if (count > 4) {
+      std::memcpy(&low, from, sizeof low);
+      std::memcpy(&high, from + count - 4, sizeof high);
+      high >>= static_cast<unsigned>(16 * (8 - count));
+    } else {
+      std::memcpy(&low, from, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)) * sizeof(bf16));
+    }
+    return _mm_set_epi64x(static_cast<long long>(high), static_cast<long long>(low));
+  }
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256 load(const bf16* from, std::int64_t count) noexcept {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_bits(from, count)), 16));
+  }
+};
+
+/// r[i][j] becomes r[j][i], for 8 x 8 values.
+CAUSEWAY_TARGET_AVX2 CAUSEWAY_ALWAYS_INLINE void transpose_8x8(__m256* r) noexcept {
+  __m256 t[8];
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 8; i += 2) {  // pairs of values
+    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 8; i += 4) {  // groups of four within each 128-bit lane
+    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xEE);
+    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
+    t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 8; ++i) r[i] = t[i];
+}
+
+struct avx2_tile : tile_defaults {
+  using packed = float;
+  static constexpr int rows = 6;
+  static constexpr int columns = 16;
+  static constexpr simd_level level = simd_level::avx2;
+  static constexpr int depth_step = 1;
+  static constexpr block_sizes blocks{256, 144, 1536};
+
+  template <class In>
+  CAUSEWAY_TARGET_AVX2 static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
+    if (source.lane_stride == 1) return pack_along_lanes(source, lanes, depth, width, out);
+    for (std::int64_t p = 0; p < depth; p += 8, out += 8 * width) {
+      for (int lane = 0; lane < width; lane += 8) transpose_block(source, lanes, lane, p, depth - p, width, out + lane);
+    }
+  }
+
+  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
+                       bool add) {
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
+    table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
+  }
+
+ private:
+  template <class In>
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void pack_along_lanes(operand<In> source, int lanes,
+                                                                           std::int64_t depth, int width, packed* out) {
+    for (std::int64_t p = 0; p < depth; ++p, out += width) {
+      const In* from = source.data + p * source.depth_stride;
+      for (int lane = 0; lane < width; lane += 8) {
+        const int left = std::max(lanes - lane, 0);
+        _mm256_storeu_ps(out + lane, avx2_values::load(from + std::min(lane, lanes), left));
+      }
+    }
+  }
+
+  template <class In>
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<In> source, int lanes, int lane,
+                                                                          std::int64_t p, std::int64_t depth, int width,
+                                                                          packed* out) {
+    __m256 r[8];
+    const int last = lanes - 1;
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      r[i] = avx2_values::load(source.data + std::min(lane + i, last) * source.lane_stride + p, depth);
+    }
+    transpose_8x8(r);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      if (i < depth) _mm256_storeu_ps(out + i * width, r[i]);
+    }
+  }
+
+  /// Widened last: twice as many values are moved by each step before. r[i] holds lanes i and i + 4.
+  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<bf16> source, int lanes, int lane,
+                                                                          std::int64_t p, std::int64_t depth, int width,
+                                                                          packed* out) {
+    const int last = lanes - 1;
+    __m128i row[8];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      row[i] = avx2_values::load_bits(source.data + std::min(lane + i, last) * source.lane_stride + p, depth);
+    }
+    __m256i r[4], t[4];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; ++i) r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(row[i]), row[i + 4], 1);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 4; i += 2) {  // pairs of lanes: four steps of depth in t[i], four in t[i + 1]
+      t[i] = _mm256_unpacklo_epi16(r[i], r[i + 1]);
+      t[i + 1] = _mm256_unpackhi_epi16(r[i], r[i + 1]);
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 2; ++i) {  // all lanes: two steps of depth in each
+      r[2 * i] = _mm256_unpacklo_epi32(t[i], t[i + 2]);
+      r[2 * i + 1] = _mm256_unpackhi_epi32(t[i], t[i + 2]);
+    }
+    const __m256i zero = _mm256_setzero_si256();
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 8; ++i) {
+      const __m256i wide = i % 2 == 0 ? _mm256_unpacklo_epi16(zero, r[i / 2]) : _mm256_unpackhi_epi16(zero, r[i / 2]);
+      if (i < depth) _mm256_storeu_ps(out + i * width, _mm256_castsi256_ps(wide));
+    }
+  }
+
+  template <int Height>
+  CAUSEWAY_TARGET_AVX2 static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c,
+                                                 std::int64_t ldc, bool add) {
+    __m256 sum[Height][2];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      sum[i][0] = _mm256_setzero_ps();
+      sum[i][1] = _mm256_setzero_ps();
+      _mm_prefetch(c + i * ldc, _MM_HINT_T0);
+    }
+    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
+      const __m256 left = _mm256_loadu_ps(b);
+      const __m256 right = _mm256_loadu_ps(b + 8);
+      _mm_prefetch(b + 16 * columns, _MM_HINT_T0);
+      CAUSEWAY_UNROLL
+      for (int i = 0; i < Height; ++i) {
+        const __m256 x = _mm256_broadcast_ss(a + i);
+        sum[i][0] = _mm256_fmadd_ps(x, left, sum[i][0]);
+        sum[i][1] = _mm256_fmadd_ps(x, right, sum[i][1]);
+      }
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      float* to = c + i * ldc;
+      if (add) {
+        sum[i][0] = _mm256_add_ps(sum[i][0], _mm256_loadu_ps(to));
+        sum[i][1] = _mm256_add_ps(sum[i][1], _mm256_loadu_ps(to + 8));
+      }
+      _mm256_storeu_ps(to, sum[i][0]);
+      _mm256_storeu_ps(to + 8, sum[i][1]);
+    }
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
+#endif
+
+// ---- causeway/kernels/packed_gemm_portable.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_PORTABLE_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_PORTABLE_HPP
+
+// Packing and tile product without any particular instruction set: what a machine runs that has neither AVX2 nor
+// AVX-512, and what the others are tested against.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// A tile of 4 x 8 sums, made of vectors that every 64-bit processor has.
+struct portable_tile : tile_defaults {
+  using packed = float;
+  static constexpr int rows = 4;
+  static constexpr int columns = 8;
+  static constexpr simd_level level = simd_level::portable;
+  static constexpr int depth_step = 1;  ///< values of k in one packed element
+  static constexpr block_sizes blocks{256, 128, 1024};
+
+  /// Writes out[step * width + lane] for `lanes` lanes; lanes from there to `width` are zero.
+  template <class In>
+  static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
+    for (std::int64_t p = 0; p < depth; ++p, out += width) {
+      const In* from = source.data + p * source.depth_stride;
+      for (int lane = 0; lane < lanes; ++lane) out[lane] = static_cast<float>(from[lane * source.lane_stride]);
+      for (int lane = lanes; lane < width; ++lane) out[lane] = 0.0F;
+    }
+  }
+
+  /// c = a b, or c += a b, for a panel of `height` rows and one strip.
+  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
+                       bool add) {
+    switch (height) {
+      case 1: return multiply_rows<1>(steps, a, b, c, ldc, add);
+      case 2: return multiply_rows<2>(steps, a, b, c, ldc, add);
+      case 3: return multiply_rows<3>(steps, a, b, c, ldc, add);
+      default: return multiply_rows<4>(steps, a, b, c, ldc, add);
+    }
+  }
+
+ private:
+  template <int Height>
+  static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc, bool add) {
+    float sum[Height][columns] = {};
+    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
+      for (int i = 0; i < Height; ++i) {
+        for (int j = 0; j < columns; ++j) sum[i][j] += a[i] * b[j];
+      }
+    }
+    for (int i = 0; i < Height; ++i) {
+      for (int j = 0; j < columns; ++j) c[i * ldc + j] = add ? c[i * ldc + j] + sum[i][j] : sum[i][j];
+    }
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_PORTABLE_HPP
+#endif
+
+// ---- causeway/kernels/impl/packed_gemm.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
+#define CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
+
+// Bodies of kernels/packed_gemm.hpp: how a product is cut into shares, blocks and tiles.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
+
+/// One product with the kernels of `Tile`, cut into shares.
+template <class Tile, class In, class Out>
+class packed_product {
+ public:
+  packed_product(const gemm_args<In, Out>& args, unsigned threads)
+      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, threads)} {
+    depth_ = even_block(args.k, Tile::blocks.depth, std::max(16, Tile::depth_step));
+    rows_ = even_block(share_height(), Tile::blocks.rows, Tile::row_unit);
+    columns_ =
+        even_block(divide_up(args.n, grid_.columns), Tile::blocks.columns * Tile::blocks.depth / depth_, Tile::columns);
+    only_rounds_ =
+        !args.accumulate && args.residual == nullptr && args.act == activation::none && args.pre_activation == nullptr;
+    plain_ = std::is_same_v<Out, float> && args.bias == nullptr && args.residual == nullptr &&
+             args.act == activation::none && args.pre_activation == nullptr;
+  }
+
+  void run(thread_pool& pool, scratch& memory) {
+    auto frame = memory.open();
+    memory_ = frame.template take<std::byte>(share_bytes() * grid_.size());
+    if (grid_.size() == 1) {
+      work(0);
+    } else {
+      pool.run([this](unsigned index) {
+        if (index < grid_.size()) work(index);
+      });
+    }
+  }
+
+ private:
+  using packed = typename Tile::packed;
+
+  [[nodiscard]] std::int64_t steps(std::int64_t depth) const noexcept { return divide_up(depth, Tile::depth_step); }
+  [[nodiscard]] static constexpr unsigned panels(std::int64_t rows) noexcept {
+    return static_cast<unsigned>(divide_up(rows, Tile::rows));
+  }
+  [[nodiscard]] static constexpr unsigned strips(std::int64_t columns) noexcept {
+    return static_cast<unsigned>(divide_up(columns, Tile::columns));
+  }
+  /// Panels are nearly equally high, so that none is too low to keep the multipliers busy.
+  [[nodiscard]] static constexpr index_range panel(std::int64_t rows, unsigned i) noexcept {
+    return share_of(rows, i, panels(rows), Tile::row_unit);
+  }
+  [[nodiscard]] static constexpr index_range strip(std::int64_t columns, unsigned i) noexcept {
+    return {i * Tile::columns, std::min<std::int64_t>((i + 1) * Tile::columns, columns)};
+  }
+  /// The most rows of a share.
+  [[nodiscard]] std::int64_t share_height() const noexcept {
+    return divide_up(divide_up(args_.m, Tile::row_unit), grid_.rows) * Tile::row_unit;
+  }
+  /// Elements between two panels of A. Packing may write up to a vector beyond a panel.
+  [[nodiscard]] std::int64_t panel_size() const noexcept { return round_up(Tile::rows * steps(depth_), 16) + 16; }
+  [[nodiscard]] std::int64_t strip_size() const noexcept { return Tile::columns * steps(depth_); }
+  /// Of B: all of a block where several blocks of rows need them, else one, which then stays in the first caches.
+  [[nodiscard]] std::int64_t kept_strips() const noexcept { return share_height() <= rows_ ? 1 : strips(columns_); }
+  [[nodiscard]] packed* kept_strip(packed* b, std::int64_t j) const noexcept {
+    return b + (kept_strips() == 1 ? 0 : j) * strip_size();
+  }
+  [[nodiscard]] std::size_t a_bytes() const noexcept {
+    return round_to_line(static_cast<std::size_t>(panels(rows_) * panel_size()) * sizeof(packed));
+  }
+  [[nodiscard]] std::size_t b_bytes() const noexcept {
+    return round_to_line(static_cast<std::size_t>(kept_strips() * strip_size()) * sizeof(packed));
+  }
+  [[nodiscard]] static constexpr std::size_t tile_bytes() noexcept {
+    return round_to_line(sizeof(float) * Tile::rows * Tile::columns);
+  }
+  /// Sums of several blocks of k are kept in f32: in C where it can hold them, else here.
+  [[nodiscard]] std::size_t partial_bytes() const noexcept {
+    if (std::is_same_v<Out, float> || args_.k <= depth_) return 0;
+    return round_to_line(static_cast<std::size_t>(share_height() * columns_) * sizeof(float));
+  }
+  [[nodiscard]] std::size_t share_bytes() const noexcept { return a_bytes() + b_bytes() + tile_bytes() + partial_bytes(); }
+  [[nodiscard]] static constexpr std::size_t round_to_line(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
+
+  /// Where a thread works: its part of C and its memory.
+  struct place {
+    index_range rows;
+    packed* a;
+    packed* b;
+    float* tile;
+    float* partial;
+    std::int64_t ld_partial;
+    std::int64_t column;  ///< of the current block of columns
+    std::int64_t width;
+    std::int64_t from;   ///< where the current block of k starts
+    std::int64_t depth;  ///< of the current block of k
+    bool first;          ///< block of k
+    bool last;
+  };
+
+  void work(unsigned index) {
+    Tile::open();
+    share(index);
+    Tile::close();
+  }
+
+  void share(unsigned index) {
+    const index_range columns = share_of(args_.n, index % grid_.columns, grid_.columns, Tile::columns);
+    place at{};
+    at.rows = share_of(args_.m, index / grid_.columns, grid_.rows, Tile::row_unit);
+    if (at.rows.size() <= 0) return;
+    std::byte* memory = memory_ + share_bytes() * index;
+    at.a = reinterpret_cast<packed*>(memory);
+    at.b = reinterpret_cast<packed*>(memory + a_bytes());
+    at.tile = reinterpret_cast<float*>(memory + a_bytes() + b_bytes());
+    float* spare = reinterpret_cast<float*>(memory + a_bytes() + b_bytes() + tile_bytes());
+    for (at.column = columns.begin; at.column < columns.end; at.column += columns_) {
+      at.width = std::min(columns_, columns.end - at.column);
+      place_partial(at, spare);
+      column_block(at);
+    }
+  }
+
+  void place_partial(place& at, float* spare) {
+    if constexpr (std::is_same_v<Out, float>) {
+      at.partial = args_.c + at.rows.begin * args_.ldc + at.column;
+      at.ld_partial = args_.ldc;
+    } else {
+      at.partial = spare;
+      at.ld_partial = columns_;
+    }
+  }
+
+  void column_block(place& at) {
+    at.from = 0;
+    do {
+      at.depth = std::min(depth_, args_.k - at.from);
+      at.first = at.from == 0;
+      at.last = at.from + at.depth >= args_.k;
+      for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
+        const std::int64_t height = std::min(rows_, at.rows.end - row);
+        pack_panels(left_operand(args_).at(row, at.from), height, at.depth, at.a);
+        row_block(at, row, height);
+      }
+      at.from += at.depth;
+    } while (at.from < args_.k);
+  }
+
+  /// Values of k that are packed at a time where lanes follow each other in memory.
+  static constexpr std::int64_t chunk_depth = Tile::depth_step < 8 ? 8 * Tile::depth_step : Tile::depth_step;
+
+  /// Packs a block of A. Where lanes follow each other in memory, a few steps at a time of all panels: memory is then read
+  /// along rows, not in short pieces from many pages.
+  void pack_panels(operand<In> source, std::int64_t lanes, std::int64_t depth, packed* out) {
+    const std::int64_t chunk = source.lane_stride == 1 ? chunk_depth : depth;
+    for (std::int64_t p = 0; p < depth; p += chunk) {
+      for (unsigned i = 0; i < panels(lanes); ++i) {
+        const index_range part = panel(lanes, i);
+        const int used = static_cast<int>(part.size());
+        pack_panel<Tile>(source.at(part.begin, p), used, std::min(chunk, depth - p),
+                         out + i * panel_size() + steps(p) * used);
+      }
+    }
+  }
+
+  /// Strip `j` of the current block of B.
+  [[nodiscard]] operand<In> strip_source(const place& at, unsigned j) const noexcept {
+    return right_operand(args_).at(at.column + j * Tile::columns, at.from);
+  }
+
+  /// Whether an operand with so many lanes is more than a second cache holds. Fetching one that is there already costs 3 %.
+  [[nodiscard]] bool is_far(std::int64_t lanes) const noexcept {
+    return lanes * args_.k * static_cast<std::int64_t>(sizeof(In)) > (std::int64_t{1} << 20);
+  }
+
+  /// The block of A that is packed after the one at `row`: the next rows, or the first ones of the next block of k.
+  [[nodiscard]] fetch_ahead next_panels(const place& at, std::int64_t row) const noexcept {
+    const bool below = row + rows_ < at.rows.end;
+    const std::int64_t from = below ? at.from : at.from + at.depth;
+    if (from >= args_.k || !is_far(args_.m)) return {};
+    row = below ? row + rows_ : at.rows.begin;
+    return {left_operand(args_).at(row, from), std::min(rows_, at.rows.end - row), std::min(depth_, args_.k - from)};
+  }
+
+  /// The first block of rows packs B, strip by strip, each right before it is used. What is packed next is fetched from
+  /// memory a little before every tile, while the multipliers are busy.
+  void row_block(const place& at, std::int64_t row, std::int64_t height) {
+    const bool packs = row == at.rows.begin;
+    const std::int64_t tiles = panels(height);
+    fetch_ahead next_a = next_panels(at, row);
+    const std::int64_t lines_of_a = divide_up(next_a.lines(), tiles * strips(at.width));
+    for (unsigned j = 0; j < strips(at.width); ++j) {
+      packed* const b = kept_strip(at.b, j);
+      fetch_ahead next_b;
+      if (packs) {
+        const index_range part = strip(at.width, j);
+        Tile::pack(strip_source(at, j), static_cast<int>(part.size()), at.depth, Tile::columns, b);
+        if (j + 1 < strips(at.width) && is_far(args_.n))
+          next_b = {strip_source(at, j + 1), strip(at.width, j + 1).size(), at.depth};
+      }
+      const std::int64_t lines_of_b = divide_up(next_b.lines(), tiles);
+      for (unsigned i = 0; i < tiles; ++i) {
+        next_a.fetch(lines_of_a);
+        next_b.fetch(lines_of_b);
+        const index_range part = panel(height, i);
+        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size(), b);
+      }
+    }
+  }
+
+  /// One tile: the last block of k finishes C where there is more to do than to sum.
+  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a, const packed* b) {
+    const index_range columns = strip(at.width, index);
+    float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + columns.begin;
+    if (at.last && !plain_) {
+      finished_tile(at, row, at.column + columns.begin, height, static_cast<int>(columns.size()), a, b, sums);
+    } else {
+      summed_tile(at, height, static_cast<int>(columns.size()), a, b, sums);
+    }
+  }
+
+  /// Adds a tile to `sums`, directly where the strip is full or there is room for a full one.
+  void summed_tile(const place& at, int height, int width, const packed* a, const packed* b, float* sums) {
+    constexpr bool in_c = std::is_same_v<Out, float>;
+    const bool add = !at.first || (args_.accumulate && in_c);
+    if (width == Tile::columns || !in_c) {
+      return Tile::multiply(height, steps(at.depth), a, b, sums, at.ld_partial, add);
+    }
+    Tile::multiply(height, steps(at.depth), a, b, at.tile, Tile::columns, false);
+    finish_args<float> to{};
+    to.accumulate = add;
+    to.c = sums;
+    to.ldc = at.ld_partial;
+    finish(at.tile, height, width, to);
+  }
+
+  void finished_tile(const place& at, std::int64_t row, std::int64_t column, int height, int width, const packed* a,
+                     const packed* b, const float* sums) {
+    finish_args<Out> to = finish_at(args_, row, column);
+    if (!at.first) {
+      to.partial = sums;
+      to.ld_partial = at.ld_partial;
+      to.accumulate = args_.accumulate && !std::is_same_v<Out, float>;  // f32 sums started with C
+    }
+    if constexpr (requires { Tile::multiply_and_round(height, at.depth, a, b, to); }) {
+      if (only_rounds_ && width == Tile::columns) return Tile::multiply_and_round(height, steps(at.depth), a, b, to);
+    }
+    Tile::multiply(height, steps(at.depth), a, b, at.tile, Tile::columns, false);
+    finish(at.tile, height, width, to);
+  }
+
+  template <class T>
+  static void finish(const float* tile, int height, int width, const finish_args<T>& to) {
+    finish_sums(Tile::level, tile, Tile::columns, height, width, &to);
+  }
+
+  const gemm_args<In, Out>& args_;
+  thread_grid grid_;
+  std::int64_t depth_;
+  std::int64_t rows_;
+  std::int64_t columns_;
+  bool plain_;        ///< C is the sums, with nothing to do but to add to it
+  bool only_rounds_;  ///< C is the sums and the bias, rounded
+  std::byte* memory_ = nullptr;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::kernels::detail
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+template <class In, class Out>
+  requires gemm_types<In, Out>
+void packed_gemm::multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
+  const gemm_args<In, Out> args = detail::checked(arguments);
+  if (args.m == 0 || args.n == 0) return;
+  // Below about four microseconds of work, waking a second thread costs more than it brings.
+  const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
+  dispatch(pool, memory, args, small ? 1 : pool.size());
+}
+
+template <class In, class Out>
+void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
+#if CAUSEWAY_X86_SIMD
+  const simd_level level = this->level<In>();
+  if constexpr (std::is_same_v<In, bf16>) {
+    if (level >= simd_level::amx_bf16) {
+      return detail::packed_product<detail::amx_tile, In, Out>{args, threads}.run(pool, memory);
+    }
+    if (level >= simd_level::avx512_bf16) {
+      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
+    }
+  }
+  if (level >= simd_level::avx512) {
+    return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
+  }
+  if (level >= simd_level::avx2) {
+    return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
+  }
+#endif
+  detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
+}
+
+#ifdef CAUSEWAY_COMPILED
+template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<float, float>&);
+template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<bf16, float>&);
+template void packed_gemm::multiply(thread_pool&, scratch&, const gemm_args<bf16, bf16>&);
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
+#endif
+
+// ---- causeway/kernels/bf16_kernels.hpp ----
+#ifndef CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+#define CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+
+// A processor's operations on bf16 activations, behind pointers that are set when a program first asks for bf16. So a
+// program that includes the headers and never does so doesn't compile them, a quarter of its time.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// The functions of this folder that have these names, with `Act` bf16; see there.
+struct bf16_kernels {
+  using size = std::int64_t;
+
+  void (*multiply)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, bf16>&);
+  void (*multiply_to_f32)(packed_gemm&, thread_pool&, scratch&, const gemm_args<bf16, float>&);
+  void (*add)(thread_pool&, bf16* y, const bf16* a, const bf16* b, size count);
+  void (*layer_norm_forward)(thread_pool&, const float* x, const float* gain, const float* bias, bf16* y, float* mean,
+                             float* rstd, size rows, size columns, float epsilon);
+  void (*layer_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* mean,
+                              const float* rstd, const bf16* dy, float* dx, bool accumulate, float* dgain, float* dbias,
+                              size rows, size columns);
+  void (*rms_norm_forward)(thread_pool&, const float* x, const float* gain, bf16* y, float* rstd, size rows, size columns,
+                           float epsilon);
+  void (*rms_norm_backward)(thread_pool&, scratch&, const float* x, const float* gain, const float* rstd, const bf16* dy,
+                            float* dx, bool accumulate, float* dgain, size rows, size columns);
+  void (*gelu_forward)(thread_pool&, const bf16* x, bf16* y, size count);
+  void (*gelu_backward)(thread_pool&, const bf16* x, const bf16* dy, bf16* dx, size count);
+  void (*swiglu_forward)(thread_pool&, const bf16* gate_up, bf16* y, size rows, size hidden);
+  void (*swiglu_backward)(thread_pool&, const bf16* gate_up, const bf16* dy, bf16* dgate_up, size rows, size hidden);
+  void (*bias_gradient)(thread_pool&, scratch&, const bf16* dy, float* dbias, size rows, size columns);
+  void (*dropout_apply)(thread_pool&, bf16* x, size count, float rate, std::uint64_t seed, std::uint64_t stream);
+  void (*rotary_apply)(thread_pool&, const rotary_table&, bf16* qkv, size batch, size T, size row_stride, size heads,
+                       size head_size, bool inverse);
+  void (*attention_forward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
+                            bf16* o, float* logsumexp);
+  void (*attention_backward)(thread_pool&, scratch&, const attention_shape&, const bf16* q, const bf16* k, const bf16* v,
+                             const bf16* o, const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk, bf16* dv);
+  /// On the calling thread: adamw_update, and `copy` becomes the new values.
+  void (*adamw_update)(float* p, bf16* copy, const float* g, float* m, float* v, size count, const adamw_coefficients&);
+  double (*cross_entropy)(packed_gemm&, thread_pool&, scratch&, const bf16* x, const bf16* w, const std::int32_t* targets,
+                          size rows, size C, size V, float grad_scale, bf16* dx, float* dw);
+};
+
+namespace detail {
+inline std::atomic<const bf16_kernels*> bf16_table{nullptr};
+}  // namespace detail
+
+/// From now on backends of this process compute in bf16. Asking a model for nn::precision::bf16 calls it; a model of one's
+/// own with bf16 activations calls it before its first pass. Thread-safe, and nothing the second time.
+CAUSEWAY_DECL void use_bf16();
+
+/// What use_bf16 has set. Before that it ends the process with a message that names the remedy.
+CAUSEWAY_DECL const bf16_kernels& bf16_in_use();
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_BF16_KERNELS_HPP
+
+// ---- causeway/kernels/cross_entropy.hpp ----
+#ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+#define CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+
+// The output layer and its loss in one: logits are made for a chunk of rows at a time, turned into their own gradient and
+// used at once, so that the [rows, V] matrix never exists.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+/// Memory for one chunk of logits. Every chunk reads the whole of w twice and reads and writes the whole of dw, so chunks
+/// must be long: with GPT-2's vocabulary a step takes 5 % longer at half of this.
+inline constexpr std::int64_t logits_bytes = std::int64_t{64} << 20U;
+
+/// Rows of a chunk: as many as `logits_bytes` allows, but at least 64, and all chunks nearly equal.
+constexpr std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t V) noexcept {
+  const std::int64_t most = std::max<std::int64_t>(64, logits_bytes / (4 * V));
+  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
+  const std::int64_t equal = (rows + chunks - 1) / chunks;
+  return std::min(std::max<std::int64_t>(1, rows), (equal + 7) / 8 * 8);
+}
+
+struct row_maximum_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
+    f32x16 top[2];
+    broadcast(top[0], -std::numeric_limits<float>::infinity());
+    top[1] = top[0];
+    std::int64_t i = 0;
+    for (; i + 2 * vector_lanes <= count; i += 2 * vector_lanes) {
+      f32x16 a, b;
+      load(a, x + i, whole{});
+      load(b, x + i + vector_lanes, whole{});
+      top[0] = a > top[0] ? a : top[0];
+      top[1] = b > top[1] ? b : top[1];
+    }
+    top[0] = top[0] > top[1] ? top[0] : top[1];
+    float best = top[0][0];
+    for (int lane = 1; lane < vector_lanes; ++lane) best = top[0][lane] > best ? top[0][lane] : best;
+    for (; i < count; ++i) best = x[i] > best ? x[i] : best;
+    return best;
+  }
+};
+
+/// x = e^(x - top); returns the sum. Sums of 512 in f32, those in f64.
+struct row_exponential_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static double run(float* x, std::int64_t count, float top) {
+    double sum = 0.0;
+    for (std::int64_t begin = 0; begin < count; begin += 512) {
+      const std::int64_t end = std::min(count, begin + 512);
+      f32x16 part{};
+      std::int64_t i = begin;
+      for (; i + vector_lanes <= end; i += vector_lanes) {
+        f32x16 v;
+        load(v, x + i, whole{});
+        v = v - top;
+        exponential(v);
+        store(x + i, v, whole{});
+        part += v;
+      }
+      sum += static_cast<double>(horizontal_sum(part));
+      if (i < end) sum += last(x + i, end - i, top);
+    }
+    return sum;
+  }
+
+ private:
+  CAUSEWAY_ALWAYS_INLINE static double last(float* x, std::int64_t count, float top) {
+    f32x16 v;
+    load(v, x, tail{count});
+    v = v - top;
+    exponential(v);
+    store(x, v, tail{count});
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
+    return sum;
+  }
+};
+
+/// y = factor * x; y may be x.
+template <class Act>
+struct row_scale_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, Act* y, std::int64_t count, float factor) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, x + i, part);
+      v = v * factor;
+      store(y + i, v, part);
+    });
+  }
+};
+
+/// -log softmax(logits)[target]. Destroys the logits; `gradient`, when not null, receives scale * (softmax - onehot) and
+/// may be the logits themselves.
+template <class Act>
+double cross_entropy_row(float* logits, Act* gradient, std::int64_t V, std::int32_t target, float scale, simd_level level) {
+  if (target < 0) {
+    if (gradient != nullptr) std::fill(gradient, gradient + V, Act(0.0F));
+    return 0.0;
+  }
+  CAUSEWAY_EXPECT(target < V);
+  const auto chosen = static_cast<double>(logits[target]);
+  const float top = dispatch<row_maximum_kernel>(level, static_cast<const float*>(logits), V);
+  const double sum = dispatch<row_exponential_kernel>(level, logits, V, top);
+  if (gradient != nullptr) {
+    const double factor = static_cast<double>(scale) / sum;
+    const double at_target = static_cast<double>(logits[target]) * factor - static_cast<double>(scale);
+    dispatch<row_scale_kernel<Act>>(level, static_cast<const float*>(logits), gradient, V, static_cast<float>(factor));
+    gradient[target] = Act(static_cast<float>(at_target));
+  }
+  return std::log(sum) + static_cast<double>(top) - chosen;
+}
+
+/// One chunk's operands: `rows` rows of x, and the tiles for their logits and gradients.
+template <class Act>
+struct cross_entropy_chunk {
+  const Act* x;
+  const Act* w;
+  const std::int32_t* targets;
+  std::int64_t rows;
+  std::int64_t C;
+  std::int64_t V;
+  float* logits;
+  Act* gradient;  ///< null: only the loss
+  double* losses;
+};
+
+/// The loss of a chunk; leaves the gradient with respect to the logits in `gradient`.
+template <class Act, class G>
+double chunk_loss(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, float scale,
+                  simd_level level) {
+  gemm_args<Act, float> product;
+  product.transpose_b = true;
+  product.m = c.rows, product.n = c.V, product.k = c.C;
+  product.a = c.x, product.lda = c.C;
+  product.b = c.w, product.ldb = c.C;
+  product.c = c.logits, product.ldc = c.V;
+  gemm.multiply(pool, memory, product);
+  for_rows(pool, c.rows, c.V, [&](index_range part) {
+    for (std::int64_t r = part.begin; r < part.end; ++r) {
+      Act* gradient = c.gradient == nullptr ? nullptr : c.gradient + r * c.V;
+      c.losses[r] = cross_entropy_row(c.logits + r * c.V, gradient, c.V, c.targets[r], scale, level);
+    }
+  });
+  double sum = 0.0;
+  for (std::int64_t r = 0; r < c.rows; ++r) sum += c.losses[r];
+  return sum;
+}
+
+/// dx = gradient w (overwritten) and dw += gradientT x; either may be null.
+template <class Act, class G>
+void chunk_gradients(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, Act* dx, float* dw) {
+  if (dx != nullptr) {
+    gemm_args<Act, Act> product;
+    product.m = c.rows, product.n = c.C, product.k = c.V;
+    product.a = c.gradient, product.lda = c.V;
+    product.b = c.w, product.ldb = c.C;
+    product.c = dx, product.ldc = c.C;
+    gemm.multiply(pool, memory, product);
+  }
+  if (dw != nullptr) {
+    gemm_args<Act, float> product;
+    product.transpose_a = true, product.accumulate = true;
+    product.m = c.V, product.n = c.C, product.k = c.rows;
+    product.a = c.gradient, product.lda = c.V;
+    product.b = c.x, product.ldb = c.C;
+    product.c = dw, product.ldc = c.C;
+    gemm.multiply(pool, memory, product);
+  }
+}
+
+}  // namespace detail
+
+/// Sum over rows of -log softmax(x wT)[target]; rows with a negative target are ignored. x is [rows, C], w is [V, C].
+/// dx (overwritten) and dw (added to) receive the gradient of `grad_scale` times that sum; without both only the loss is
+/// computed. Row losses are added in f64, in the order of the rows. Working memory: 64 MiB of logits (at least 64 rows,
+/// at most all), half as much again for their gradient when Act is bf16.
+template <class Act, Gemm G>
+double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, const Act* w, const std::int32_t* targets,
+                     std::int64_t rows, std::int64_t C, std::int64_t V, float grad_scale, Act* dx, float* dw,
+                     simd_level level = detect_simd_level()) {
+  const std::int64_t size = detail::rows_per_chunk(rows, V);
+  auto frame = memory.open();
+  float* logits = frame.template take<float>(static_cast<std::size_t>(size * V));
+  double* losses = frame.template take<double>(static_cast<std::size_t>(size));
+  Act* gradient = nullptr;
+  if (dx != nullptr || dw != nullptr) {
+    if constexpr (std::is_same_v<Act, float>) {
+      gradient = logits;
+    } else {
+      gradient = frame.template take<Act>(static_cast<std::size_t>(size * V));
+    }
+  }
+  double loss = 0.0;
+  for (std::int64_t begin = 0; begin < rows; begin += size) {
+    const detail::cross_entropy_chunk<Act> chunk{
+        x + begin * C, w, targets + begin, std::min(size, rows - begin), C, V, logits, gradient, losses};
+    loss += detail::chunk_loss(pool, memory, gemm, chunk, grad_scale, level);
+    detail::chunk_gradients(pool, memory, gemm, chunk, dx == nullptr ? nullptr : dx + begin * C, dw);
+  }
+  return loss;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, std::int64_t), row_maximum_kernel)
+CAUSEWAY_FAST_KERNEL((float*, std::int64_t, float), row_exponential_kernel)
+CAUSEWAY_FAST_KERNEL((const float*, float*, std::int64_t, float), row_scale_kernel<float>)
+CAUSEWAY_FAST_KERNEL((const float*, bf16*, std::int64_t, float), row_scale_kernel<bf16>)
+
+#endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+
+// ---- causeway/kernels/dropout.hpp ----
+#ifndef CAUSEWAY_KERNELS_DROPOUT_HPP
+#define CAUSEWAY_KERNELS_DROPOUT_HPP
+
+// Dropout without a stored mask: whether element i lives is a pure function of (seed, stream, i), so the backward pass
+// applies the same function to the gradient, on any machine and with any number of threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+// One Philox counter serves four elements that lie `dropout_counters` apart, so that a vector of counters makes vectors of
+// neighbouring elements.
+inline constexpr std::int64_t dropout_counters = 16;
+inline constexpr std::int64_t dropout_block = 4 * dropout_counters;
+
+/// An element is dropped when its 32 random bits are below this.
+constexpr std::uint32_t dropout_threshold(float rate) noexcept {
+  const double scaled = static_cast<double>(rate) * 0x1p32;
+  return scaled >= 0x1p32 ? 0xFFFFFFFFU : static_cast<std::uint32_t>(scaled);
+}
+
+}  // namespace detail
+
+/// Whether `dropout_apply` keeps element `index`.
+constexpr bool dropout_keeps(float rate, std::uint64_t seed, std::uint64_t stream, std::int64_t index) noexcept {
+  const auto block = static_cast<std::uint64_t>(index / detail::dropout_block);
+  const auto within = static_cast<std::uint64_t>(index % detail::dropout_block);
+  const std::uint64_t counter = block * detail::dropout_counters + within % detail::dropout_counters;
+  const auto words = philox({static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32U),
+                             static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32U)},
+                            seed);
+  return words[within / detail::dropout_counters] >= detail::dropout_threshold(rate);
+}
+
+namespace detail {
+
+using u64x8 [[gnu::vector_size(64)]] = std::uint64_t;
+
+/// The high and low halves of 32-bit words times a 32-bit constant; words lie in 64-bit lanes.
+CAUSEWAY_ALWAYS_INLINE void multiply_halves(u64x8& high, u64x8& low, const u64x8& words, std::uint64_t factor) {
+  const u64x8 product = words * factor;
+  high = product >> 32U;
+  low = product & 0xFFFFFFFFU;
+}
+
+/// Philox4x32-10 of eight consecutive counters; words[w] holds word w of each.
+CAUSEWAY_ALWAYS_INLINE void philox_eight(u64x8* words, std::uint64_t counter, std::uint64_t stream, std::uint64_t seed) {
+  const u64x8 step = {0, 1, 2, 3, 4, 5, 6, 7};
+  const u64x8 counters = step + counter;
+  words[0] = counters & 0xFFFFFFFFU;
+  words[1] = counters >> 32U;
+  words[2] = (counters & 0U) + (stream & 0xFFFFFFFFU);
+  words[3] = (counters & 0U) + (stream >> 32U);
+  auto k0 = static_cast<std::uint32_t>(seed);
+  auto k1 = static_cast<std::uint32_t>(seed >> 32U);
+  for (int round = 0; round < 10; ++round) {
+    u64x8 high0, low0, high1, low1;
+    multiply_halves(high0, low0, words[0], 0xD2511F53U);
+    multiply_halves(high1, low1, words[2], 0xCD9E8D57U);
+    words[0] = high1 ^ words[1] ^ std::uint64_t{k0};
+    words[1] = low1;
+    words[2] = high0 ^ words[3] ^ std::uint64_t{k1};
+    words[3] = low0;
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+}
+
+struct dropout_kernel {
+  static constexpr bool exact = true;
+
+  /// [begin, end) of x; `begin` is a multiple of dropout_block.
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(T* x, std::int64_t begin, std::int64_t end, std::uint32_t threshold, float scale,
+                                         std::uint64_t seed, std::uint64_t stream) {
+    for (std::int64_t block = begin; block < end; block += dropout_block) {
+      u64x8 words[8];
+      const auto counter = static_cast<std::uint64_t>(block / dropout_block * dropout_counters);
+      philox_eight(words, counter, stream, seed);
+      philox_eight(words + 4, counter + 8, stream, seed);
+      const std::int64_t count = end - block < dropout_block ? end - block : dropout_block;
+      for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 v, factor;
+        keep_factors(factor, words[i / vector_lanes], words[4 + i / vector_lanes], threshold, scale);
+        load(v, x + block + i, part);
+        store(x + block + i, v * factor, part);
+      });
+    }
+  }
+
+  CAUSEWAY_ALWAYS_INLINE static void keep_factors(f32x16& factor, const u64x8& first, const u64x8& second,
+                                                  std::uint32_t threshold, float scale) {
+    // Words are below 2^32: what is below the threshold borrows. By masks, not comparisons, as in simd_math.hpp.
+    const u32x8 a = __builtin_convertvector((first - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x8 b = __builtin_convertvector((second - std::uint64_t{threshold}) >> 63U, u32x8);
+    const u32x16 below = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    factor = reinterpret_cast<f32x16>((below - 1U) & std::bit_cast<std::uint32_t>(scale));
+  }
+};
+
+}  // namespace detail
+
+/// x[i] *= keeps(i) / (1 - rate). Apply it again, with the same numbers, to the gradient. `rate` in [0, 1); 0 does nothing.
+/// Moves 8 bytes an element (f32), 4 (bf16), and computes 10 rounds of Philox for four elements.
+template <Activation T>
+void dropout_apply(thread_pool& pool, T* x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream,
+                   simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(rate >= 0.0F && rate < 1.0F);
+  if (rate == 0.0F) return;
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::dropout_kernel>(level, x, part.begin, part.end, detail::dropout_threshold(rate),
+                                             1.0F / (1.0F - rate), seed, stream);
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_EXACT_KERNEL((float*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+CAUSEWAY_EXACT_KERNEL((bf16*, std::int64_t, std::int64_t, std::uint32_t, float, std::uint64_t, std::uint64_t),
+                      dropout_kernel)
+
+#endif  // CAUSEWAY_KERNELS_DROPOUT_HPP
+
+// ---- causeway/kernels/norm.hpp ----
+#ifndef CAUSEWAY_KERNELS_NORM_HPP
+#define CAUSEWAY_KERNELS_NORM_HPP
+
+// Layer normalisation (Ba et al. 2016) and RMS normalisation (Zhang and Sennrich 2019) over the rows of a matrix. A row is
+// read from memory once and revisited in the first-level cache; the variance is taken about the mean, not from the sum of
+// squares. The sums run in f32 lanes; the gradients of gain and bias go through one partial sum per block of rows, added in
+// order, and blocks depend on the number of rows alone: the result is the same bits for any number of threads.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+namespace detail {
+
+CAUSEWAY_ALWAYS_INLINE float row_sum(const float* x, std::int64_t columns) {
+  return sum_lanes(
+      columns, [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA { std::memcpy(&v, x + i, sizeof v); },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
+}
+
+CAUSEWAY_ALWAYS_INLINE float row_sum_of_squares(const float* x, float center, std::int64_t columns) {
+  return sum_lanes(
+      columns,
+      [&](f32x8& v, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        std::memcpy(&v, x + i, sizeof v);
+        v -= center;
+        v *= v;
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return (x[i] - center) * (x[i] - center); });
+}
+
+/// `Centered` is layer normalisation; without it, RMS normalisation (no mean, no bias).
+template <bool Centered>
+struct norm_forward_kernel {
+  static constexpr bool exact = false;
+  template <class Out>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, const float* gain, const float* bias, Out* y, float* mean,
+                                         float* rstd, std::int64_t rows, std::int64_t columns, float epsilon) {
+    const auto count = static_cast<float>(columns);
+    for (std::int64_t row = 0; row < rows; ++row, x += columns, y += columns) {
+      const float center = Centered ? row_sum(x, columns) / count : 0.0F;
+      const float scale = 1.0F / std::sqrt(row_sum_of_squares(x, center, columns) / count + epsilon);
+      if constexpr (Centered) mean[row] = center;
+      rstd[row] = scale;
+      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        f32x16 v, g, b{};
+        load(v, x + i, part);
+        load(g, gain + i, part);
+        if constexpr (Centered) load(b, bias + i, part);
+        store(y + i, (v - center) * scale * g + b, part);
+      });
+    }
+  }
+};
+
+template <bool Centered>
+struct norm_backward_kernel {
+  static constexpr bool exact = false;
+
+  /// dgain += dy·xhat and dbias += dy for one row; also the row's sums of dy·gain and dy·gain·xhat.
+  template <class In>
+  CAUSEWAY_ALWAYS_INLINE static void parameters(const float* x, const float* gain, const In* dy, float* dgain, float* dbias,
+                                                std::int64_t columns, float center, float scale, float& sum,
+                                                float& sum_xhat) {
+    lane_sum sums, sums_xhat;
+    for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v, g, d, dg;
+      load(v, x + i, part);
+      load(g, gain + i, part);
+      load(d, dy + i, part);  // zero beyond the tail, so the sums are right there too
+      load(dg, dgain + i, part);
+      const f32x16 xhat = (v - center) * scale;
+      store(dgain + i, dg + d * xhat, part);
+      if constexpr (Centered) {
+        f32x16 db;
+        load(db, dbias + i, part);
+        store(dbias + i, db + d, part);
+        sums.add(d * g);
+      }
+      sums_xhat.add(d * g * xhat);
+    });
+    sum = sums.total();
+    sum_xhat = sums_xhat.total();
+  }
+
+  template <class In>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, const float* gain, const float* mean, const float* rstd,
+                                         const In* dy, float* dx, bool accumulate, float* dgain, float* dbias,
+                                         std::int64_t rows, std::int64_t columns) {
+    const float inverse = 1.0F / static_cast<float>(columns);
+    for (std::int64_t row = 0; row < rows; ++row, x += columns, dy += columns, dx += columns) {
+      const float center = Centered ? mean[row] : 0.0F;
+      const float scale = rstd[row];
+      float sum = 0.0F;
+      float sum_xhat = 0.0F;
+      parameters(x, gain, dy, dgain, dbias, columns, center, scale, sum, sum_xhat);
+      sum *= inverse;
+      sum_xhat *= inverse;
+      const auto input = [&](auto accumulates) CAUSEWAY_INLINE_LAMBDA {
+        for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+          f32x16 v, g, d, before{};
+          load(v, x + i, part);
+          load(g, gain + i, part);
+          load(d, dy + i, part);
+          if constexpr (accumulates) load(before, dx + i, part);
+          const f32x16 xhat = (v - center) * scale;
+          store(dx + i, before + scale * (d * g - sum - xhat * sum_xhat), part);
+        });
+      };
+      accumulate ? input(std::true_type{}) : input(std::false_type{});
+    }
+  }
+};
+
+template <bool Centered, class Out>
+void norm_forward(thread_pool& pool, const float* x, const float* gain, const float* bias, Out* y, float* mean, float* rstd,
+                  std::int64_t rows, std::int64_t columns, float epsilon, simd_level level) {
+  for_rows(pool, rows, columns, [&](index_range part) {
+    dispatch<norm_forward_kernel<Centered>>(level, x + part.begin * columns, gain, bias, y + part.begin * columns,
+                                            Centered ? mean + part.begin : mean, rstd + part.begin, part.size(), columns,
+                                            epsilon);
+  });
+}
+
+template <bool Centered, class In>
+void norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* mean,
+                   const float* rstd, const In* dy, float* dx, bool accumulate_dx, float* dgain, float* dbias,
+                   std::int64_t rows, std::int64_t columns, simd_level level) {
+  constexpr std::int64_t arrays = Centered ? 2 : 1;
+  const std::int64_t blocks = row_blocks(rows);
+  const std::int64_t stride = (columns + 15) / 16 * 16;  // blocks write different cache lines
+  auto frame = memory.open();
+  auto* partials = frame.template take<float>(static_cast<std::size_t>(blocks * arrays * stride));
+  for_rows(pool, blocks, (rows + blocks - 1) / blocks * columns, [&](index_range part) {
+    for (std::int64_t block = part.begin; block < part.end; ++block) {
+      const index_range r = share_of(rows, static_cast<unsigned>(block), static_cast<unsigned>(blocks));
+      float* gains = partials + block * arrays * stride;
+      std::fill_n(gains, arrays * stride, 0.0F);
+      dispatch<norm_backward_kernel<Centered>>(level, x + r.begin * columns, gain, Centered ? mean + r.begin : mean,
+                                               rstd + r.begin, dy + r.begin * columns, dx + r.begin * columns,
+                                               accumulate_dx, gains, gains + (arrays - 1) * stride, r.size(), columns);
+    }
+  });
+  if (dgain == nullptr) return;
+  dispatch<column_sum_kernel>(level, static_cast<const float*>(partials), dgain, blocks, columns, arrays * stride);
+  if constexpr (Centered) {
+    dispatch<column_sum_kernel>(level, static_cast<const float*>(partials + stride), dbias, blocks, columns,
+                                arrays * stride);
+  }
+}
+
+}  // namespace detail
+
+/// y = (x - mean) / sqrt(variance + epsilon) · gain + bias, row by row; also stores mean[rows] and rstd[rows] for the
+/// backward pass. x [rows, columns], gain and bias [columns]. Moves 8 bytes an element (Out f32), 6 (bf16).
+template <Activation Out>
+void layer_norm_forward(thread_pool& pool, const float* x, const float* gain, const float* bias, Out* y, float* mean,
+                        float* rstd, std::int64_t rows, std::int64_t columns, float epsilon,
+                        simd_level level = detect_simd_level()) {
+  detail::norm_forward<true>(pool, x, gain, bias, y, mean, rstd, rows, columns, epsilon, level);
+}
+
+/// The gradient of layer_norm_forward. dx is overwritten, or added to with `accumulate_dx` (the residual stream); dgain and
+/// dbias are always added to, or both null. Moves 12 bytes an element (In f32), 10 (bf16), and 4 more to accumulate.
+template <Activation In>
+void layer_norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* mean,
+                         const float* rstd, const In* dy, float* dx, bool accumulate_dx, float* dgain, float* dbias,
+                         std::int64_t rows, std::int64_t columns, simd_level level = detect_simd_level()) {
+  detail::norm_backward<true>(pool, memory, x, gain, mean, rstd, dy, dx, accumulate_dx, dgain, dbias, rows, columns, level);
+}
+
+/// y = x / sqrt(mean of x² + epsilon) · gain, row by row; also stores rstd[rows]. Moves 8 bytes an element (Out f32), 6
+/// (bf16).
+template <Activation Out>
+void rms_norm_forward(thread_pool& pool, const float* x, const float* gain, Out* y, float* rstd, std::int64_t rows,
+                      std::int64_t columns, float epsilon, simd_level level = detect_simd_level()) {
+  detail::norm_forward<false>(pool, x, gain, nullptr, y, nullptr, rstd, rows, columns, epsilon, level);
+}
+
+/// The gradient of rms_norm_forward; as layer_norm_backward.
+template <Activation In>
+void rms_norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* rstd,
+                       const In* dy, float* dx, bool accumulate_dx, float* dgain, std::int64_t rows, std::int64_t columns,
+                       simd_level level = detect_simd_level()) {
+  detail::norm_backward<false>(pool, memory, x, gain, nullptr, rstd, dy, dx, accumulate_dx, dgain, nullptr, rows, columns,
+                               level);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<true>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, float*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const float*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, bf16*, float*, float*, std::int64_t, std::int64_t, float),
+                     norm_forward_kernel<false>)
+CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, const bf16*, float*, bool, float*, float*,
+                      std::int64_t, std::int64_t),
+                     norm_backward_kernel<false>)
+
+#endif  // CAUSEWAY_KERNELS_NORM_HPP
+
+// ---- causeway/kernels/impl/bf16_kernels.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+#define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+
+// Bodies of kernels/bf16_kernels.hpp.
+
+#include <cstdio>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+CAUSEWAY_DECL void use_bf16() {
+  using pool = thread_pool&;
+  static const bf16_kernels all{
+      .multiply = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, bf16>& a) { g.multiply(p, m, a); },
+      .multiply_to_f32 = [](packed_gemm& g, pool p, scratch& m, const gemm_args<bf16, float>& a) { g.multiply(p, m, a); },
+      .add = [](pool p, auto... a) { kernels::add(p, a...); },
+      .layer_norm_forward = [](pool p, auto... a) { kernels::layer_norm_forward(p, a...); },
+      .layer_norm_backward = [](pool p, scratch& m, auto... a) { kernels::layer_norm_backward(p, m, a...); },
+      .rms_norm_forward = [](pool p, auto... a) { kernels::rms_norm_forward(p, a...); },
+      .rms_norm_backward = [](pool p, scratch& m, auto... a) { kernels::rms_norm_backward(p, m, a...); },
+      .gelu_forward = [](pool p, auto... a) { kernels::gelu_forward(p, a...); },
+      .gelu_backward = [](pool p, auto... a) { kernels::gelu_backward(p, a...); },
+      .swiglu_forward = [](pool p, auto... a) { kernels::swiglu_forward(p, a...); },
+      .swiglu_backward = [](pool p, auto... a) { kernels::swiglu_backward(p, a...); },
+      .bias_gradient = [](pool p, scratch& m, auto... a) { kernels::bias_gradient(p, m, a...); },
+      .dropout_apply = [](pool p, auto... a) { kernels::dropout_apply(p, a...); },
+      .rotary_apply = [](pool p, const rotary_table& t, auto... a) { kernels::rotary_apply(p, t, a...); },
+      .attention_forward = [](pool p, scratch& m, const attention_shape& s,
+                              auto... a) { kernels::attention_forward(p, m, s, a...); },
+      .attention_backward = [](pool p, scratch& m, const attention_shape& s,
+                               auto... a) { kernels::attention_backward(p, m, s, a...); },
+      .adamw_update =
+          [](float* p, bf16* copy, const float* g, float* m, float* v, bf16_kernels::size count,
+             const adamw_coefficients& c) {
+            detail::dispatch<detail::adamw_kernel>(detect_simd_level(), p, g, m, v, count, detail::factors_of(c), copy);
+          },
+      .cross_entropy = [](packed_gemm& g, pool p, scratch& m, auto... a) { return kernels::cross_entropy(p, m, g, a...); },
+  };
+  detail::bf16_table.store(&all, std::memory_order_release);
+}
+
+CAUSEWAY_DECL const bf16_kernels& bf16_in_use() {
+  const bf16_kernels* const all = detail::bf16_table.load(std::memory_order_acquire);
+  if (all == nullptr) {
+    std::fputs("causeway: bf16 activations need causeway::kernels::use_bf16(); call it once, before the first pass\n",
+               stderr);
+    std::abort();
+  }
+  return *all;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
+#endif
+
+// ---- causeway/kernels/backend.hpp ----
+#ifndef CAUSEWAY_KERNELS_BACKEND_HPP
+#define CAUSEWAY_KERNELS_BACKEND_HPP
+
+// What computes a model: where its numbers lie and the operations on them, in one place. Ops and models are written over a
+// backend; this one is the processor, cuda/backend.hpp a GPU. A model owns one backend.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
+
+/// Threads, scratch memory and a matrix product of a processor. For one calling thread at a time. The operations are those
+/// of the headers of this folder, which say what they compute and what they cost.
+template <class GemmType = packed_gemm>
+  requires Gemm<GemmType>
+class basic_cpu_backend {
+ public:
+  explicit basic_cpu_backend(unsigned threads = 1, GemmType gemm = GemmType{}) : pool_{threads}, gemm_{std::move(gemm)} {}
+
+  [[nodiscard]] thread_pool& pool() noexcept { return pool_; }
+  [[nodiscard]] scratch& memory() noexcept { return memory_; }
+  [[nodiscard]] GemmType& gemm() noexcept { return gemm_; }
+
+  /// One line for a person, such as "cpu: packed gemm (avx512, avx512_bf16), 2 threads".
+  [[nodiscard]] std::string describe() const {
+    const unsigned threads = pool_.size();
+    return "cpu: " + gemm_.describe() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  }
+
+  /// What has the operations below, and `copy` and `copy_in`: here the backend itself.
+  [[nodiscard]] basic_cpu_backend& ops() noexcept { return *this; }
+
+  // ---- memory and order ---------------------------------------------------------------------------------------------
+
+  /// Where parameters, gradients and activations lie. Whoever uses it lets the backend outlive them.
+  [[nodiscard]] memory_source source() const noexcept { return {}; }
+  /// Until this returns, the host must not touch what operations read or write; it gives the first error of any of them
+  /// since the last call. A processor is done at once.
+  [[nodiscard]] result<void> finish() const noexcept { return {}; }
+  /// A hint that operations will use these next and that the host may have had them: nothing here.
+  void fetch(const void*, std::size_t) const noexcept {}
+  /// From memory of the host, which may change as soon as this returns.
+  void copy_in(void* to, const void* host, std::size_t bytes) const noexcept { std::memcpy(to, host, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) const noexcept { std::memcpy(to, from, bytes); }
+
+  // ---- operations ---------------------------------------------------------------------------------------------------
+
+  template <class In, class Out>
+  void multiply(const gemm_args<In, Out>& args) {
+    if constexpr (std::same_as<In, bf16> && std::same_as<GemmType, packed_gemm>) {
+      if constexpr (std::same_as<Out, bf16>) {
+        bf16_in_use().multiply(gemm_, pool_, memory_, args);
+      } else {
+        bf16_in_use().multiply_to_f32(gemm_, pool_, memory_, args);
+      }
+    } else {
+      gemm_.multiply(pool_, memory_, args);
+    }
+  }
+  /// C = op(A) op(B) times the slope of GELU at x [m, n]: the way back through a product whose operand GELU made. No bias,
+  /// residual or activation; the rows of C are contiguous.
+  template <class T>
+  void multiply_gelu_gradient(const gemm_args<T, T>& args, const T* x) {
+    multiply(args);
+    gelu_backward(x, args.c, args.c, args.m * args.n);
+  }
+  void zero(float* y, std::int64_t count) { kernels::zero(pool_, y, count); }
+  [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) {
+    return kernels::sum_of_squares(pool_, x, count);
+  }
+  template <class T>
+  void add(T* y, const T* a, const T* b, std::int64_t count) {
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().add(pool_, y, a, b, count);
+    } else {
+      kernels::add(pool_, y, a, b, count);
+    }
+  }
+  void convert(const float* from, bf16* to, std::int64_t count) { kernels::convert(pool_, from, to, count); }
+
+  void embedding_forward(const std::int32_t* tokens, const float* table, const float* positions, float* x,
+                         std::int64_t batch, std::int64_t T, std::int64_t C) {
+    kernels::embedding_forward(pool_, tokens, table, positions, x, batch, T, C);
+  }
+  void embedding_backward(const std::int32_t* tokens, const float* dx, float* dtable, float* dpositions, std::int64_t batch,
+                          std::int64_t T, std::int64_t C, std::int64_t vocabulary) {
+    kernels::embedding_backward(pool_, memory_, tokens, dx, dtable, dpositions, batch, T, C, vocabulary);
+  }
+
+  template <class Out>
+  void layer_norm_forward(const float* x, const float* gain, const float* bias, Out* y, float* mean, float* rstd,
+                          std::int64_t rows, std::int64_t columns, float epsilon) {
+    if constexpr (std::same_as<Out, bf16>) {
+      bf16_in_use().layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    } else {
+      kernels::layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+    }
+  }
+  template <class In>
+  void layer_norm_backward(const float* x, const float* gain, const float* mean, const float* rstd, const In* dy, float* dx,
+                           bool accumulate, float* dgain, float* dbias, std::int64_t rows, std::int64_t columns) {
+    if constexpr (std::same_as<In, bf16>) {
+      bf16_in_use().layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows,
+                                        columns);
+    } else {
+      kernels::layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
+    }
+  }
+  template <class Out>
+  void rms_norm_forward(const float* x, const float* gain, Out* y, float* rstd, std::int64_t rows, std::int64_t columns,
+                        float epsilon) {
+    if constexpr (std::same_as<Out, bf16>) {
+      bf16_in_use().rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    } else {
+      kernels::rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+    }
+  }
+  template <class In>
+  void rms_norm_backward(const float* x, const float* gain, const float* rstd, const In* dy, float* dx, bool accumulate,
+                         float* dgain, std::int64_t rows, std::int64_t columns) {
+    if constexpr (std::same_as<In, bf16>) {
+      bf16_in_use().rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    } else {
+      kernels::rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+    }
+  }
+
+  template <class T>
+  void gelu_forward(const T* x, T* y, std::int64_t count) {
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().gelu_forward(pool_, x, y, count);
+    } else {
+      kernels::gelu_forward(pool_, x, y, count);
+    }
+  }
+  template <class T>
+  void gelu_backward(const T* x, const T* dy, T* dx, std::int64_t count) {
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().gelu_backward(pool_, x, dy, dx, count);
+    } else {
+      kernels::gelu_backward(pool_, x, dy, dx, count);
+    }
+  }
+  template <class T>
+  void swiglu_forward(const T* gate_up, T* y, std::int64_t rows, std::int64_t hidden) {
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().swiglu_forward(pool_, gate_up, y, rows, hidden);
+    } else {
+      kernels::swiglu_forward(pool_, gate_up, y, rows, hidden);
+    }
+  }
+  template <class T>
+  void swiglu_backward(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows, std::int64_t hidden) {
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    } else {
+      kernels::swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+    }
+  }
+  template <class T>
+  void bias_gradient(const T* dy, float* dbias, std::int64_t rows, std::int64_t columns) {
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    } else {
+      kernels::bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+    }
+  }
+  template <class T>
+  void dropout(T* x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) {
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().dropout_apply(pool_, x, count, rate, seed, stream);
+    } else {
+      kernels::dropout_apply(pool_, x, count, rate, seed, stream);
+    }
+  }
+  template <class T>
+  void rotary(const rotary_table& table, T* qkv, std::int64_t batch, std::int64_t T_, std::int64_t row_stride,
+              std::int64_t heads, std::int64_t head_size, bool inverse) {
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    } else {
+      kernels::rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+    }
+  }
+
+  template <class T>
+  void attention_forward(const attention_shape& shape, const T* q, const T* k, const T* v, T* o, float* logsumexp) {
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    } else {
+      kernels::attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+    }
+  }
+  template <class T>
+  void attention_backward(const attention_shape& shape, const T* q, const T* k, const T* v, const T* o, const T* d_o,
+                          const float* logsumexp, T* dq, T* dk, T* dv) {
+    if constexpr (std::same_as<T, bf16>) {
+      bf16_in_use().attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    } else {
+      kernels::attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+    }
+  }
+  /// The targets are in memory of the host.
+  template <class T>
+  [[nodiscard]] double cross_entropy(const T* x, const T* w, const std::int32_t* targets, std::int64_t rows, std::int64_t C,
+                                     std::int64_t V, float grad_scale, T* dx, float* dw) {
+    if constexpr (std::same_as<T, bf16> && std::same_as<GemmType, packed_gemm>) {
+      return bf16_in_use().cross_entropy(gemm_, pool_, memory_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    } else {
+      return kernels::cross_entropy(pool_, memory_, gemm_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+    }
+  }
+
+ private:
+  thread_pool pool_;
+  scratch memory_;
+  GemmType gemm_;
+};
+
+using cpu_backend = basic_cpu_backend<>;
+
+/// Whether what a backend computes is in memory that the host reads at once.
+template <class B>
+inline constexpr bool computes_on_host = false;
+template <class GemmType>
+inline constexpr bool computes_on_host<basic_cpu_backend<GemmType>> = true;
+
+/// What models and trainers ask of a backend. `ops()` has the operations of basic_cpu_backend; `pool()` are threads of the
+/// host, for what is done there.
+template <class B>
+concept Backend = std::move_constructible<B> &&
+    requires(B& b, const B& constant, float* values, const gemm_args<float, float>& f32,
+             const gemm_args<bf16, float>& mixed) {
+  { b.pool() } -> std::same_as<thread_pool&>;
+  { b.source() } -> std::same_as<memory_source>;
+  { b.finish() } -> std::same_as<result<void>>;
+  { b.sum_of_squares(values, std::int64_t{}) } -> std::same_as<double>;
+  b.zero(values, std::int64_t{});
+  b.ops().multiply(f32);
+  b.ops().multiply(mixed);
+  { constant.describe() } -> ConvertibleTo<std::string>;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_BACKEND_HPP
 
 // ---- causeway/net/fabric.hpp ----
 #ifndef CAUSEWAY_NET_FABRIC_HPP
@@ -50397,8 +49217,7 @@ struct expert_gpt_options {
 };
 
 /// Models train's Model, f32, no dropout, output layer tied to the token table. One thread at a time. A step waits for the
-/// experts of one block after another, there and back: 2 · layers round trips. A template as nn::language_model is: what
-/// computes is another type where oneDNN is linked.
+/// experts of one block after another, there and back: 2 · layers round trips. A template as nn::language_model is.
 template <class BackendType = kernels::cpu_backend>
 class basic_expert_gpt {
  public:
@@ -51451,13 +50270,13 @@ class every_step {
   }
 
   // Where blocks of the model move between peers: nothing is kept for a parameter.
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) { return {}; }
-  result<void> divide(auto&, std::span<const parameter_segment>) requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return {}; }
+  result<void> divide(auto&, std::span<const parameter_segment>) { return {}; }
 
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
-  result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
-  [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
-  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return {}; }
+  result<void> forget(auto&) { return {}; }
+  [[nodiscard]] static bool exchanges_next() { return true; }
+  [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
 
   /// One like it that has not begun, for other blocks.
   [[nodiscard]] every_step another() const { return every_step{codec_}; }
@@ -54277,6 +53096,873 @@ CAUSEWAY_EXACT_KERNEL((const std::byte*, const std::uint8_t*, float*, std::int64
 
 #endif  // CAUSEWAY_COMPRESS_DYNAMIC_INT8_HPP
 
+// ---- causeway/autograd/checkpoint.hpp ----
+#ifndef CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
+#define CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
+
+// Recomputation (Chen et al. 2016): a part of a model keeps only its input and is computed again when its gradient is
+// wanted. Costs one more forward of that part; a row of L equal blocks keeps L inputs and one block's activations.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace autograd {
+
+/// Runs `block(tape, x) -> variable` without keeping anything but x, and again in the backward pass, this time recording.
+/// The block must compute the same both times: its randomness a function of numbers it captured, its parameters unchanged.
+template <class Backend, class Block>
+[[nodiscard]] variable checkpoint(tape<Backend>& t, const variable& x, Block block) {
+  if (!t.recording()) return block(t, x);
+  variable y;
+  {
+    const recording_scope off{t, false};
+    y = block(t, x);
+  }
+  return t.result(std::move(y.value), [x, block](tape<Backend>& on, tensor dy) {
+    const auto begin = on.position();
+    const recording_scope scope{on, true};
+    const variable input = on.leaf(x.value);
+    const gradient_slot output = block(on, input).slot;
+    on.contribute(output, std::move(dy));
+    on.backward_to(begin);
+    on.contribute(x.slot, on.take(input.slot));
+    on.release_to(begin);
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::autograd
+
+#endif  // CAUSEWAY_AUTOGRAD_CHECKPOINT_HPP
+
+// ---- causeway/nn/memory_estimate.hpp ----
+#ifndef CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+#define CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+
+// How much memory a training step needs, from the shape alone: so that a peer can refuse a model before it starts, or
+// choose recomputation. Counted as the tape really keeps things, size classes of the pool included.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// Bytes, by purpose. Optimizer state is the optimizer's to say.
+struct memory_estimate {
+  std::size_t parameters = 0;
+  std::size_t gradients = 0;
+  std::size_t low_precision = 0;         ///< bf16 copies of the weights
+  std::size_t activations = 0;           ///< kept between forward and backward, at their peak
+  std::size_t activation_gradients = 0;  ///< made on the way back
+  std::size_t logits = 0;                ///< one chunk of the output layer
+  std::size_t scratch = 0;               ///< packed operands and partial sums of kernels
+
+  CAUSEWAY_DECL [[nodiscard]] std::size_t total() const noexcept;
+};
+
+/// What an estimate depends on.
+struct model_sizes {
+  std::int64_t rows = 0;  ///< batch · T
+  std::int64_t width = 0;
+  std::int64_t layers = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t parameters = 0;  ///< length of the flat buffer
+  bool low = false;
+  bool recompute = false;
+};
+
+CAUSEWAY_DECL [[nodiscard]] memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept;
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_MEMORY_ESTIMATE_HPP
+
+// ---- causeway/nn/impl/memory_estimate.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+#define CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+
+// Bodies of nn/memory_estimate.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+CAUSEWAY_DECL std::size_t memory_estimate::total() const noexcept {
+  return parameters + gradients + low_precision + activations + activation_gradients + logits + scratch;
+}
+
+CAUSEWAY_DECL memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept {
+  const auto bytes = [&s](std::int64_t columns, std::size_t each) { return pooled_bytes(s.rows, columns, each); };
+  const std::size_t size = s.low ? 2 : 4;
+  const auto layers = static_cast<std::size_t>(s.layers);
+  const auto length = static_cast<std::size_t>(s.parameters);
+  memory_estimate e;
+  e.parameters = e.gradients = length * sizeof(float);
+  e.low_precision = s.low ? length * 2 : 0;
+  // All blocks, or the inputs of all blocks and one block; then the end of the stream and what the output layer reads.
+  e.activations = (s.recompute ? layers * bytes(s.width, 4) + family.block : layers * family.block) + bytes(s.width, 4) +
+                  bytes(s.width, size) + 2 * bytes(1, 4);
+  // The gradient of the stream and of one norm's output, in bf16 mode a rounded copy, and the block's largest.
+  e.activation_gradients = bytes(s.width, 4) + bytes(s.width, size) + (s.low ? bytes(s.width, size) : 0) + family.transient;
+  const std::int64_t chunk = kernels::detail::rows_per_chunk(s.rows, s.vocabulary);
+  e.logits = static_cast<std::size_t>(chunk * s.vocabulary) * (s.low ? 6 : 4);
+  // Products pack blocks of both operands; the widest layer's is width × 4·width.
+  e.scratch = (std::size_t{4} << 20U) + 16 * static_cast<std::size_t>(s.width * s.width);
+  return e;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
+#endif
+
+// ---- causeway/nn/recorded_passes.hpp ----
+#ifndef CAUSEWAY_NN_RECORDED_PASSES_HPP
+#define CAUSEWAY_NN_RECORDED_PASSES_HPP
+
+// Training passes that repeat, for backends that can record one and start it again with one call: a small model on a GPU
+// would else wait for its hundreds of launches. The numbers are those of passes that are not recorded.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// `make_recording` gives what is described in cuda/recording.hpp, or null.
+template <class B>
+concept RecordingBackend = requires(B& b) {
+  b.make_recording()->rehearse();
+};
+
+/// Where passes are only run.
+template <class BackendType>
+class recorded_passes {
+ public:
+  explicit recorded_passes(BackendType&) noexcept {}
+
+  template <class Pass>
+  [[nodiscard]] result<double> run(const micro_batch& b, autograd::tape<BackendType>& plain, Pass&& pass) {
+    return pass(plain, b);
+  }
+  void forget() noexcept {}
+  [[nodiscard]] static std::uint64_t replays() noexcept { return 0; }
+};
+
+/// A shape is recorded when it comes twice in succession: then it is run once in buffers of its own, which nobody else is
+/// given any more, recorded the next time, and from then on replayed. The two shapes used last are kept. Where recording
+/// fails, the pass, of which nothing has run, is run as ever, and the shape is not tried again.
+template <RecordingBackend BackendType>
+class recorded_passes<BackendType> {
+ public:
+  using tape_type = autograd::tape<BackendType>;
+  static constexpr std::size_t most = 2;
+
+  /// The backend must outlive it.
+  explicit recorded_passes(BackendType& backend) noexcept : backend_{backend} {}
+
+  /// Gradients and loss of a pass: `pass(tape, batch)`, or what it was recorded as. Parameters must be where they are
+  /// needed before.
+  template <class Pass>
+  [[nodiscard]] result<double> run(const micro_batch& b, tape_type& plain, Pass&& pass) {
+    kept_pass* const kept = find(b, plain);
+    if (kept == nullptr || kept->next == stage::refused) return pass(plain, b);
+    if (kept->next == stage::rehearsal) return rehearse(*kept, b, pass);
+    if (kept->next == stage::recording) {
+      CAUSEWAY_TRY(backend_.finish());  // an error from before this pass is not one of recording it
+      if (!record(*kept, b, pass)) {
+        kept->refuse();
+        return pass(plain, b);
+      }
+    }
+    const double loss = kept->how->replay({b.inputs, b.targets, b.dropout_stream});
+    CAUSEWAY_TRY(backend_.finish());
+    ++replays_;
+    return loss;
+  }
+
+  /// After parameters have moved to other memory.
+  void forget() noexcept {
+    kept_.clear();
+    last_ = {};
+  }
+
+  [[nodiscard]] std::uint64_t replays() const noexcept { return replays_; }
+
+ private:
+  using handle = decltype(std::declval<BackendType&>().make_recording());
+
+  enum class stage : std::uint8_t { rehearsal, recording, replay, refused };
+
+  struct shape {
+    std::size_t tokens = 0;
+    std::int64_t batch = 0;
+    float scale = 0.0F;
+    bool operator==(const shape&) const = default;
+  };
+
+  struct kept_pass {
+    kept_pass(const shape& s, BackendType& backend, handle recording)
+        : of{s}, memory{backend.source()}, own{backend, memory}, how{std::move(recording)} {}
+
+    void refuse() noexcept {
+      next = stage::refused;
+      how.reset();
+      memory.trim();
+    }
+
+    shape of;
+    stage next = stage::rehearsal;
+    buffer_pool memory;
+    tape_type own;
+    handle how;  // goes before the memory that it writes
+  };
+
+  /// Null: run it.
+  kept_pass* find(const micro_batch& b, tape_type& plain) {
+    const shape wanted{b.inputs.size(), b.batch, b.grad_scale};
+    const bool again = std::exchange(last_, wanted) == wanted;
+    for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+      if (it->of == wanted) {
+        kept_.splice(kept_.begin(), kept_, it);
+        return &kept_.front();
+      }
+    }
+    if (!again) return nullptr;
+    handle how = backend_.make_recording();
+    if (how == nullptr) return nullptr;
+    if (kept_.size() == most) kept_.pop_back();
+    plain.memory().trim();  // its activations would stand beside ours
+    kept_.emplace_front(wanted, backend_, std::move(how));
+    return &kept_.front();
+  }
+
+  template <class Pass>
+  result<double> rehearse(kept_pass& kept, const micro_batch& b, Pass&& pass) {
+    kept.how->rehearse();
+    auto loss = pass(kept.own, b);
+    const auto ended = kept.how->end();
+    if (!loss) return loss;
+    if (!ended) return ended.error();
+    kept.next = stage::recording;
+    return loss;
+  }
+
+  /// From copies of the inputs, which may be one array.
+  template <class Pass>
+  bool record(kept_pass& kept, const micro_batch& b, Pass&& pass) {
+    const std::vector<std::int32_t> tokens{b.inputs.begin(), b.inputs.end()}, targets{b.targets.begin(), b.targets.end()};
+    const micro_batch copied{tokens, targets, b.batch, b.grad_scale, b.dropout_stream};
+    kept.how->record({tokens, targets, b.dropout_stream});
+    const bool told = pass(kept.own, copied).has_value();
+    const bool ended = kept.how->end().has_value();
+    if (told && ended) kept.next = stage::replay;
+    return told && ended;
+  }
+
+  BackendType& backend_;
+  std::list<kept_pass> kept_;  ///< the one used last first
+  shape last_;
+  std::uint64_t replays_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_RECORDED_PASSES_HPP
+
+// ---- causeway/nn/model_engine.hpp ----
+#ifndef CAUSEWAY_NN_MODEL_ENGINE_HPP
+#define CAUSEWAY_NN_MODEL_ENGINE_HPP
+
+// What a language model consists of: parameters and their bf16 copies, the family's declaration of them, and what passes
+// need: activation memory, a tape, recordings. And how the part of a model that is here becomes another one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
+
+/// In one place, which stays when the model moves: tapes point into it. Throws std::bad_alloc.
+template <class Family, class Backend>
+struct model_engine {
+  model_engine(const typename Family::options_type& options, Backend b, model_part held)
+      : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
+    store.allocate(backend.source());
+    low = copies_of(store, options);
+    keep_copies();
+  }
+
+  aligned_buffer<bf16> copies_of(const parameter_store& all, const typename Family::options_type& options) const {
+    if (options.precision.type() != dtype::bf16) return {};  // without data: that is how a pass knows
+    return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
+  }
+
+  // A device's optimizers write no copies along.
+  void keep_copies() {
+    if constexpr (kernels::computes_on_host<Backend>) store.keep_copies(low.size() > 0 ? low.data() : nullptr);
+  }
+
+  /// What a run begins with, but for what `kept` names.
+  void begin(parameter_store& values, const Family& declared, std::span<const parameter_segment> kept = {}) {
+    fill_initial(backend.pool(), values, declared.initial(), seed, kept);
+    if (adjust) adjust(backend.pool(), values);
+  }
+
+  [[nodiscard]] embedding_values initial_embedding() {
+    parameter_store ends;
+    const bool joined = family.options().joined_ends;
+    const Family declared{family.options(), ends, joined ? model_part{block_range{0, 1}} : model_part::ends()};
+    ends.allocate_values();
+    begin(ends, declared);
+    const auto table = [&ends](std::size_t segment) {
+      if (segment == not_held) return std::vector<float>{};
+      const float* const from = ends.value(segment);
+      return std::vector<float>(from, from + ends.segments()[segment].size());
+    };
+    return {table(declared.embedding().tokens), table(declared.embedding().positions)};
+  }
+
+  void hold(model_part wanted) {
+    parameter_store fresh;
+    Family declared{family.options(), fresh, wanted};
+    fresh.allocate(backend.source());
+    auto copies = copies_of(fresh, family.options());
+    begin(fresh, declared, store.segments());
+    for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
+      std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
+    });
+    recorded.forget();
+    store = std::move(fresh);
+    family = std::move(declared);
+    part = std::move(wanted);
+    low = std::move(copies);
+    keep_copies();
+    seen_version = 0;
+  }
+
+  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
+  void refresh() {
+    if (seen_version == store.version()) return;
+    backend.ops().fetch(store.values().data(), store.values().size_bytes());
+    if (low.size() > 0 && !store.has_copies()) refresh_low();
+    seen_version = store.version();
+  }
+  void refresh_low() {
+    for (std::size_t i = 0; i < store.segments().size(); ++i) {
+      const auto& s = store.segments()[i];
+      if (s.kind != parameter_kind::matrix && i != family.head()) continue;
+      backend.ops().convert(store.value(i), low.data() + s.offset, s.size());
+    }
+  }
+
+  Backend backend;
+  model_part part;
+  parameter_store store;
+  Family family;
+  std::uint64_t seed = 0;
+  std::function<void(thread_pool&, parameter_store&)> adjust;
+  aligned_buffer<bf16> low;
+  std::uint64_t seen_version = 0;
+  buffer_pool memory{backend.source()};
+  autograd::tape<Backend> tape{backend, memory};
+  recorded_passes<Backend> recorded{backend};
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::nn::detail
+
+#endif  // CAUSEWAY_NN_MODEL_ENGINE_HPP
+
+// ---- causeway/nn/options.hpp ----
+#ifndef CAUSEWAY_NN_OPTIONS_HPP
+#define CAUSEWAY_NN_OPTIONS_HPP
+
+// What all model families share in their options, and the checks that turn a shape that cannot work into an error that
+// says what would.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both. A program compiles
+/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16), which becomes a precision where one is
+/// asked for: write `precision p = precision::bf16`, since `auto` gives only the name.
+class precision {
+ public:
+  struct bf16_name {
+    explicit constexpr bf16_name() = default;
+  };
+  static const precision f32;
+  static constexpr bf16_name bf16{};  ///< operands of products and the activations between them in bf16, f32 sums
+
+  constexpr precision() noexcept = default;
+  template <std::same_as<bf16_name> Name>
+  precision(Name /*asked*/) noexcept : type_{dtype::bf16} {
+    kernels::use_bf16();
+  }
+
+  /// Of the operands of products.
+  [[nodiscard]] constexpr dtype type() const noexcept { return type_; }
+  friend constexpr bool operator==(precision, precision) = default;
+
+ private:
+  dtype type_ = dtype::f32;
+};
+
+inline constexpr precision precision::f32{};
+
+constexpr std::string_view to_string(precision p) noexcept { return causeway::to_string(p.type()); }
+
+namespace detail {
+
+/// A size option: its name, what was given, and the most that is allowed.
+struct named_size {
+  std::string_view name;
+  std::int64_t value = 0;
+  std::int64_t limit = 0;
+};
+
+/// Every size must lie in [1, limit].
+CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes);
+
+/// "1, 2, 4, 8": the divisors of `n`, ascending; in the middle of a long list, those around `near`.
+CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near);
+
+/// `part` must divide `whole`.
+CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
+                                         std::string_view whole_name, std::int64_t whole);
+
+CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value);
+
+CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value);
+
+/// Parameter counts are computed in double first, so that no product of sizes can overflow.
+CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters);
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_OPTIONS_HPP
+
+// ---- causeway/nn/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_OPTIONS_IPP
+#define CAUSEWAY_NN_IMPL_OPTIONS_IPP
+
+// Bodies of nn/options.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
+
+CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
+  for (const auto& s : sizes) {
+    if (s.value >= 1 && s.value <= s.limit) continue;
+    return fail(
+        s.value < 1 ? errc::invalid_argument : errc::too_large, std::string{where},
+        std::string{s.name} + " is " + std::to_string(s.value) + "; it must be between 1 and " + std::to_string(s.limit));
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    all.push_back(d);
+    if (d != n / d) all.push_back(n / d);
+  }
+  constexpr std::size_t most = 6;
+  const auto distance = [near](std::int64_t d) { return d < near ? near - d : d - near; };
+  std::string line;
+  std::sort(all.begin(), all.end(), [&](auto a, auto b) { return distance(a) < distance(b); });
+  if (all.size() > most) all.resize(most);
+  std::sort(all.begin(), all.end());
+  for (const std::int64_t d : all) line += (line.empty() ? "" : ", ") + std::to_string(d);
+  return line;
+}
+
+CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
+                                         std::string_view whole_name, std::int64_t whole) {
+  if (whole % part == 0) return {};
+  return fail(errc::invalid_argument, std::string{where},
+              std::string{part_name} + " (" + std::to_string(part) + ") does not divide " + std::string{whole_name} + " (" +
+                  std::to_string(whole) + "); use one of " + divisors_near(whole, part));
+}
+
+CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value) {
+  if (value >= 0.0F && value < 1.0F) return {};
+  return fail(errc::invalid_argument, std::string{where},
+              std::string{name} + " is " + std::to_string(value) + "; it must be at least 0 and less than 1");
+}
+
+CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value) {
+  if (value > 0.0F && value < 3.0e38F) return {};
+  return fail(errc::invalid_argument, std::string{where},
+              std::string{name} + " is " + std::to_string(value) + "; it must be positive and finite");
+}
+
+CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters) {
+  constexpr double most = 1099511627776.0;  // 2^40
+  if (parameters <= most) return {};
+  return fail(errc::too_large, std::string{where},
+              "these sizes make about " + std::to_string(parameters / 1e9) +
+                  " billion parameters; this library stops at 2^40: reduce layers, width or vocabulary");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::nn::detail
+
+#endif  // CAUSEWAY_NN_IMPL_OPTIONS_IPP
+#endif
+
+// ---- causeway/nn/language_model.hpp ----
+#ifndef CAUSEWAY_NN_LANGUAGE_MODEL_HPP
+#define CAUSEWAY_NN_LANGUAGE_MODEL_HPP
+
+// A decoder-only language model: an embedding, a row of blocks, an output layer. A family (GPT-2, Llama) says which
+// parameters there are and what a block computes; everything else is here: training passes, evaluation, the cut into
+// stages, bf16 copies, initial values.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// See the head of this file. Movable; one thread at a time.
+template <class Family, class BackendType = kernels::cpu_backend>
+  requires kernels::Backend<BackendType>
+class language_model {
+ public:
+  using options_type = typename Family::options_type;
+  using backend_type = BackendType;
+  using tape_type = autograd::tape<BackendType>;
+
+  /// Checks the options, reserves parameters and gradients (8 bytes per parameter, 10 in bf16 mode) and initialises them
+  /// with seed 0. With a `part`, the model has only the parameters of these blocks: it computes stages, not losses of its
+  /// own. Errors say which option is wrong and what would work.
+  [[nodiscard]] static result<language_model> create(const options_type& options, BackendType backend = BackendType{},
+                                                     model_part part = {}) {
+    CAUSEWAY_TRY(Family::validate(options));
+    CAUSEWAY_TRY(part.check(options.layers + (options.joined_ends ? 1 : 0)));
+    try {
+      language_model model{options, std::move(backend), std::move(part)};
+      model.initialize(0);
+      return result<language_model>{std::move(model)};
+    } catch (const std::bad_alloc&) {
+      return fail(errc::out_of_memory, std::string{Family::name},
+                  "no memory for the parameters: reduce layers, width or vocabulary");
+    }
+  }
+
+  [[nodiscard]] const options_type& options() const noexcept { return family().options(); }
+  [[nodiscard]] std::int64_t context_length() const noexcept { return options().context; }
+  [[nodiscard]] std::int64_t vocabulary() const noexcept { return options().vocabulary; }
+  [[nodiscard]] std::int64_t width() const noexcept { return options().width; }
+  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
+  /// Embedding and output layer are one block, the first.
+  [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
+  /// What of the model is here.
+  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
+  /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
+  [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
+  /// The segments of the embedding; `not_held` where the model has none here.
+  [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
+  /// The share of values dropped in training, after the embedding and of what blocks add.
+  [[nodiscard]] float dropout() const noexcept { return family().dropout(); }
+  [[nodiscard]] parameter_store& parameters() noexcept { return store(); }
+  [[nodiscard]] BackendType& backend() noexcept { return engine_->backend; }
+  /// Passes that were not run but started again from a recording; none with most backends (nn/recorded_passes.hpp).
+  [[nodiscard]] std::uint64_t replayed_passes() const noexcept { return engine_->recorded.replays(); }
+  /// The pool that activations come from, for its statistics.
+  [[nodiscard]] buffer_pool& activation_memory() noexcept { return engine_->memory; }
+
+  /// Equal on peers whose parameters mean the same: family, shape, vocabulary, tie and what else changes the function.
+  /// Threads, precision, recomputation and which part is held do not matter.
+  [[nodiscard]] std::uint64_t config_hash() const {
+    hasher h;
+    h.add_value(hash_text(Family::name));
+    family().hash_into(h);
+    parameter_store whole;
+    const Family declared{options(), whole};
+    return h.add_value(whole.layout_hash()).finish();
+  }
+
+  /// Values of a block in flat buffers, padding counted, with what stands before the first and behind the last one; held or
+  /// not.
+  [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
+    parameter_store alone;
+    const Family declared{options(), alone, model_part{block_range{block, block + 1}}};
+    return alone.length();
+  }
+
+  /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
+  void initialize(std::uint64_t seed) {
+    engine_->seed = seed;
+    engine_->begin(store(), family());
+    store().touch();
+  }
+
+  /// From now on a run begins with what `adjust` makes of fresh parameters: those that are here, and those of parts that
+  /// are held later. It must make the same of a segment whatever else is in the store, on every peer.
+  void adjust_initial(std::function<void(thread_pool&, parameter_store&)> adjust) {
+    adjust(backend().pool(), store());
+    engine_->adjust = std::move(adjust);
+    store().touch();
+  }
+
+  /// What the embedding tables began with, held here or not. Time and memory: those of the tables, and of the
+  /// output layer where that is another one.
+  [[nodiscard]] embedding_values initial_embedding() const { return engine_->initial_embedding(); }
+
+  /// From now on this is another part of the model. Parameters that were here stay as they are, others start as
+  /// `initialize` left them, gradients are zero. No tape may be under way. Both parts are in memory at once; on an error
+  /// all is as it was.
+  [[nodiscard]] result<void> hold(model_part part) {
+    CAUSEWAY_TRY(part.check(blocks()));
+    try {
+      engine_->hold(std::move(part));
+      return {};
+    } catch (const std::bad_alloc&) {
+      return fail(errc::out_of_memory, std::string{Family::name},
+                  "no memory for another part of the model beside this one");
+    }
+  }
+
+  /// Adds the gradient of grad_scale · Σ loss to `parameters().gradients()` and returns Σ loss over the tokens.
+  /// inputs and targets hold batch·T tokens, sequence after sequence, T at most the context length. The same
+  /// dropout_stream gives the same masks.
+  [[nodiscard]] result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                                std::int64_t batch, float grad_scale, std::uint64_t dropout_stream) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{inputs, targets, batch, grad_scale, dropout_stream};
+    CAUSEWAY_TRY(check_stage(b, {0, blocks()}, {}));
+    refresh();
+    return engine_->recorded.run(b, engine_->tape, [this](tape_type& t, const micro_batch& m) -> result<double> {
+      CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(t, {0, blocks()}, m));
+      CAUSEWAY_TRY(backward_stage(t, all));
+      return all.loss;
+    });
+  }
+
+  /// Σ loss over the tokens; no gradients, no dropout.
+  [[nodiscard]] result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                        std::int64_t batch) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{inputs, targets, batch, 0.0F, 0};
+    CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(engine_->tape, {0, blocks()}, b, {}, pass_kind::evaluation));
+    return all.loss;
+  }
+
+  /// What the last block makes of these tokens, [batch·T, width] f32, without dropout: features of a text.
+  [[nodiscard]] result<tensor> hidden_states(std::span<const std::int32_t> tokens, std::int64_t batch) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, batch, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    tensor hidden;
+    CAUSEWAY_TRY(guarded(engine_->tape, false, [&] {
+      const auto p = prepare(b, false);
+      auto& t = engine_->tape;
+      hidden = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens)).value;
+    }));
+    return hidden;
+  }
+
+  /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
+  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out) {
+    return logits_after(tokens, out, nullptr);
+  }
+
+  /// The same for a text of which `past` has seen all but `tokens`, which are at most as many as fit in the context behind
+  /// it. Costs a forward pass of these alone: several at once at the beginning of a text, then one by one. Up to rounding,
+  /// the scores are those of the whole text. Start with `make_cache()`.
+  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out,
+                                               key_value_cache& past) requires kernels::computes_on_host<BackendType> {
+    if (past.context() - past.length() < static_cast<std::int64_t>(tokens.size())) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " cache",
+                  std::to_string(past.length()) + " tokens and " + std::to_string(tokens.size()) +
+                      " more; the context has room for " + std::to_string(past.context()) +
+                      ". Clear it, and give the newest tokens again");
+    }
+    while (past.length() > 0 && tokens.size() > 1) {
+      CAUSEWAY_TRY(logits_after(tokens.first(1), out, &past));
+      tokens = tokens.subspan(1);
+    }
+    return logits_after(tokens, out, &past);
+  }
+  [[nodiscard]] key_value_cache make_cache() const { return {options().layers, context_length()}; }
+
+  /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
+  /// model.
+  [[nodiscard]] tape_type make_tape() { return tape_type{engine_->backend, engine_->memory}; }
+
+  /// The forward pass through blocks `r`. `boundary` is the output of the stage before, [batch·T, width] f32, and must stay
+  /// valid until `backward_stage`; it is ignored in the first stage. The first stage reads b.inputs, the last b.targets;
+  /// all need their number. With joined ends block 0 is a stage of its own, which embeds tokens without a boundary, and
+  /// gives the loss of one. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
+  /// a second, recorded pass. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
+  [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {},
+                                                 pass_kind kind = pass_kind::recorded) {
+    CAUSEWAY_TRY(check_stage(b, r, boundary));
+    const stage_way way = way_of(r, boundary);
+    stage_pass s;
+    CAUSEWAY_TRY(guarded(t, kind == pass_kind::recorded, [&] {
+      const auto p = prepare(b, kind != pass_kind::evaluation);
+      if (!way.embeds) s.input = t.leaf(std::move(boundary));
+      autograd::variable x = way.embeds ? family().embed(t, p, b.inputs) : s.input;
+      x = run_blocks(t, p, way.layers, std::move(x));
+      if (way.ends) {
+        s.loss = loss_of(t, p, x, b);
+      } else {
+        s.output = std::move(x);
+      }
+    }));
+    return s;
+  }
+
+  /// The backward pass of `forward_stage`: adds to the parameters' gradients and returns the gradient of the stage's input,
+  /// empty in the first stage. `d_output` is what the next stage returned; empty in the last stage. Clears the tape.
+  [[nodiscard]] result<tensor> backward_stage(tape_type& t, const stage_pass& s, tensor d_output = {}) {
+    CAUSEWAY_ASSIGN(tensor d_input, input_gradient(t, s, std::move(d_output)));
+    t.clear();
+    return d_input;
+  }
+
+  /// The first half of `backward_stage`: the same, but the gradients of the blocks' matrices are put off until
+  /// `backward_weights`; until then their operands stay in memory. Norms, biases, embedding and output layer, whose
+  /// gradients cost little or come with the loss, are not put off.
+  [[nodiscard]] result<tensor> backward_inputs(tape_type& t, const stage_pass& s, tensor d_output = {}) {
+    t.defer_weights(true);
+    return input_gradient(t, s, std::move(d_output));
+  }
+  /// The second half. Clears the tape.
+  [[nodiscard]] result<void> backward_weights(tape_type& t) {
+    CAUSEWAY_TRY(guarded(t, false, [&] { t.run_deferred(); }));
+    t.clear();
+    return {};
+  }
+
+  /// Bytes that training with micro-batches of `batch` full contexts needs, without optimizer state.
+  [[nodiscard]] nn::memory_estimate memory_estimate(std::int64_t batch) const noexcept {
+    const auto& o = options();
+    model_sizes s;
+    s.rows = batch * o.context, s.width = o.width, s.layers = o.layers, s.vocabulary = o.vocabulary;
+    s.parameters = store().length();
+    s.low = o.precision.type() == dtype::bf16, s.recompute = o.recompute;
+    return estimate_memory(s, family().activations(s.rows, s.low ? 2 : 4));
+  }
+
+ private:
+  language_model(const options_type& options, BackendType backend, model_part part)
+      : engine_{std::make_unique<detail::model_engine<Family, BackendType>>(options, std::move(backend), std::move(part))} {
+  }
+
+  [[nodiscard]] const Family& family() const noexcept { return engine_->family; }
+  [[nodiscard]] parameter_store& store() const noexcept { return engine_->store; }
+
+  [[nodiscard]] pass<BackendType> prepare(const micro_batch& b, bool training) {
+    refresh();
+    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
+    return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? family().dropout() : 0.0F};
+  }
+
+  [[nodiscard]] stage_way way_of(const block_range& r, const tensor& boundary) const noexcept {
+    return stage_way::of(r, blocks(), joined_ends(), static_cast<bool>(boundary));
+  }
+
+  [[nodiscard]] autograd::variable run_blocks(tape_type& t, const pass<BackendType>& p, block_range r,
+                                              autograd::variable x) {
+    for (auto i = static_cast<std::size_t>(r.first); i < static_cast<std::size_t>(r.last); ++i) {
+      const auto block = [f = &family(), p, i](tape_type& on, const autograd::variable& v) {
+        return f->block(on, p, i, v);
+      };
+      x = options().recompute ? autograd::checkpoint(t, x, block) : block(t, x);
+    }
+    return x;
+  }
+
+  [[nodiscard]] double loss_of(tape_type& t, const pass<BackendType>& p, const autograd::variable& x,
+                               const micro_batch& b) {
+    return autograd::cross_entropy(t, family().finish(t, p, x), p[family().head()], b.targets, b.grad_scale);
+  }
+
+  [[nodiscard]] result<void> logits_after(std::span<const std::int32_t> tokens, std::span<float> out,
+                                          key_value_cache* past) {
+    CAUSEWAY_TRY(check_whole());
+    const micro_batch b{tokens, {}, 1, 0.0F, 0};
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
+      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
+                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
+                      std::to_string(vocabulary()));
+    }
+    tape_type& t = engine_->tape;
+    tensor logits;
+    CAUSEWAY_TRY(guarded(t, false, [&] {
+      auto p = prepare(b, false);
+      p.past = past;
+      const auto x = run_blocks(t, p, {0, options().layers}, family().embed(t, p, tokens));
+      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
+      logits = logits_of(t, p, family().finish(t, p, {last}).value);
+    }));
+    std::copy_n(logits.data<float>(), vocabulary(), out.data());
+    if (past != nullptr) past->advance(static_cast<std::int64_t>(tokens.size()));
+    return {};
+  }
+
+  [[nodiscard]] tensor logits_of(tape_type& t, const pass<BackendType>& p, const tensor& x) {
+    tensor y = t.make(dtype::f32, {1, vocabulary()});
+    autograd::detail::with_activation_type(x.type(), [&]<class Act>() {
+      kernels::gemm_args<Act, float> args;
+      args.transpose_b = true;
+      args.m = 1, args.n = vocabulary(), args.k = width();
+      args.a = x.template data<Act>(), args.lda = args.k;
+      args.b = p[family().head()].template data<Act>(), args.ldb = args.k;
+      args.c = y.template data<float>(), args.ldc = args.n;
+      backend().ops().multiply(args);
+    });
+    return y;
+  }
+
+  void refresh() { engine_->refresh(); }
+
+  template <class F>
+  [[nodiscard]] result<void> guarded(tape_type& t, bool recording, F&& f) {
+    try {
+      const autograd::recording_scope scope{t, recording};
+      f();
+      auto done = backend().finish();  // from here on the host may read what was computed
+      if (!done) {
+        t.clear();
+        engine_->seen_version = 0;  // the copies that products read may not have been made
+      }
+      return done;
+    } catch (const std::bad_alloc&) {
+      t.clear();
+      return fail(errc::out_of_memory, std::string{Family::name},
+                  "no memory for the activations: use a smaller micro-batch, or recompute = true");
+    }
+  }
+
+  [[nodiscard]] result<tensor> input_gradient(tape_type& t, const stage_pass& s, tensor d_output) {
+    tensor d_input;
+    refresh();  // parameters may be others than in the forward, where several micro-batches are on their way
+    CAUSEWAY_TRY(guarded(t, true, [&] {
+      if (d_output) t.contribute(s.output.slot, std::move(d_output));
+      t.backward();
+      d_input = t.take(s.input.slot);
+    }));
+    return d_input;
+  }
+
+  [[nodiscard]] token_limits limits() const noexcept { return {Family::name, context_length(), vocabulary()}; }
+
+  [[nodiscard]] result<void> check_whole() const {
+    if (part().is_whole(blocks())) return {};
+    return fail(errc::invalid_argument, std::string{Family::name},
+                "this peer holds a part of the model: only its stages can compute; train it with parallel::pipeline, or "
+                "build the model without a part");
+  }
+
+  [[nodiscard]] result<void> check_stage(const micro_batch& b, block_range r, const tensor& boundary) const {
+    CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks() && part().holds(r));
+    CAUSEWAY_EXPECT(part().holds_parameters(r.first - 1, blocks()) || r.first > 0);
+    CAUSEWAY_EXPECT(part().holds_parameters(r.last, blocks()) || r.last < blocks());
+    if (joined_ends() && r.first == 0 && r.last > 1 && r.last < blocks()) {
+      return fail(errc::unsupported, std::string{Family::name},
+                  "joined ends are a stage of their own, as in stage::recovery::swapped_neighbours; build it without them");
+    }
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    const stage_way way = way_of(r, boundary);
+    if (way.ends) CAUSEWAY_TRY(check_targets(limits(), b));
+    if (!way.embeds) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
+    return {};
+  }
+
+  std::unique_ptr<detail::model_engine<Family, BackendType>> engine_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_LANGUAGE_MODEL_HPP
+
 // ---- causeway/nn/gpt.hpp ----
 #ifndef CAUSEWAY_NN_GPT_HPP
 #define CAUSEWAY_NN_GPT_HPP
@@ -54752,8 +54438,7 @@ CAUSEWAY_DECL span_chain span_directory::route(nn::block_range blocks, const spa
 CAUSEWAY_DECL std::int64_t span_directory::first_missing(nn::block_range blocks, time_point now) const {
   for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
     const bool there = std::any_of(servers_.begin(), servers_.end(), [&](const auto& one) {
-      const nn::block_range& r = one.second.offer.blocks;
-      return one.second.banned_until <= now && r.first <= b && b < r.last;
+      return one.second.banned_until <= now && one.second.offer.blocks.contains(b);
     });
     if (!there) return b;
   }

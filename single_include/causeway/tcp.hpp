@@ -17457,9 +17457,7 @@ concept ExchangeRecipe = E::decides == part::exchange&& Copyable<E>&& requires {
 
 /// Whether a recipe has no exchange of its own: the context's mean over all peers is used, in one piece, through `codec`.
 template <ExchangeRecipe E>
-inline constexpr bool by_context = !requires(const E& e) {
-  e.make(std::size_t{});
-};
+inline constexpr bool by_context = !(requires(const E& e) { e.make(std::size_t{}); });
 
 /// What a recipe's codec says of its messages; where it has none, they have all coordinates.
 template <ExchangeRecipe E>

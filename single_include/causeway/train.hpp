@@ -6900,6 +6900,15 @@ struct tile_defaults {
   static void close() noexcept {}              ///< after its last
 };
 
+/// What `of` gives for each height of a panel, from 1 to Rows.
+template <int Rows>
+consteval auto by_height(auto of) {
+  const auto all = [of]<int... I>(std::integer_sequence<int, I...>) {
+    return std::array{of(std::integral_constant<int, I + 1>{})...};
+  };
+  return all(std::make_integer_sequence<int, Rows>{});
+}
+
 /// `limit` or less, so that `count` falls into equal parts that are multiples of `unit`.
 constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::int64_t unit) noexcept {
   const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(count, limit));
@@ -7655,11 +7664,7 @@ struct avx512_tile : avx512_tile_base {
 
   static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
                        bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
   }
 
@@ -7753,22 +7758,14 @@ struct avx512_bf16_tile : avx512_tile_base {
 
   static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
                        bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
   }
 
   /// The frequent finish of a whole strip without a detour: a b, earlier sums and bias, if any, rounded to bf16.
   static void multiply_and_round(int height, std::int64_t steps, const packed* a, const packed* b,
                                  const finish_args<bf16>& to) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, const finish_args<bf16>&);
-      return std::array<function, rows>{&round_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &round_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, to);
   }
 
@@ -8230,11 +8227,7 @@ struct avx2_tile : tile_defaults {
 
   static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
                        bool add) {
-    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
-      return std::array<function, rows>{&multiply_rows<I + 1>...};
-    }
-    (std::make_integer_sequence<int, rows>{});
+    static constexpr auto table = by_height<rows>([](auto n) { return &multiply_rows<n()>; });
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
   }
 
@@ -11790,9 +11783,7 @@ O anew(const O& optimizer) {
 /// Its step is linear in parameters, gradients and state: what two of them make of two parts adds up to what one makes of
 /// the sum.
 template <class O>
-inline constexpr bool is_linear = requires {
-  requires O::linear;
-};
+inline constexpr bool is_linear = (requires { requires O::linear; });
 
 /// Whether `O` fills step_options::update_sum.
 template <class O>
@@ -13008,25 +12999,6 @@ static_assert(Optimizer<fed_adam>);
 
 #endif  // CAUSEWAY_OPTIM_FED_ADAM_HPP
 
-// ---- causeway/kernels/default_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-#define CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
-// The matrix product that a backend uses when its user names none: oneDNN's where causeway::onednn is linked, else ours. A
-// program must be linked the same way in all its parts, for the alias is part of the types that contain it.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
-
-#if defined(CAUSEWAY_HAS_ONEDNN)
-using default_gemm = onednn_gemm;
-#else
-using default_gemm = packed_gemm;
-#endif
-
-}}}  // namespace causeway::CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
-
 // ---- causeway/kernels/newton_schulz.hpp ----
 #ifndef CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
 #define CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
@@ -13112,7 +13084,7 @@ inline std::int64_t muon_second_moments(std::span<const parameter_segment> segme
 /// A = X·Xt, X = 3.4445·X + (-4.7750·A + 2.0315·A²)·X, on the smaller side; W -= lr·(sqrt(max(1, rows/columns))·X + wd·W),
 /// Keller Jordan's scaling, in f32. Costs about 4·iterations·rows·columns·min(rows, columns) multiply-adds a step and
 /// keeps 4 bytes a matrix parameter, 8 for others; the working memory is twice the largest matrix and twice its square.
-template <kernels::Gemm Gemm = kernels::default_gemm>
+template <kernels::Gemm Gemm = kernels::packed_gemm>
   requires DefaultInitializable<Gemm> && Movable<Gemm>
 class muon {
  public:
@@ -18848,6 +18820,7 @@ struct block_range {
   std::int64_t last = 0;
 
   [[nodiscard]] std::int64_t size() const noexcept { return last - first; }
+  [[nodiscard]] bool contains(std::int64_t block) const noexcept { return first <= block && block < last; }
   friend constexpr bool operator==(const block_range&, const block_range&) = default;
 };
 
@@ -19868,7 +19841,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 /// Threads, scratch memory and a matrix product of a processor. For one calling thread at a time. The operations are those
 /// of the headers of this folder, which say what they compute and what they cost.
-template <class GemmType = default_gemm>
+template <class GemmType = packed_gemm>
   requires Gemm<GemmType>
 class basic_cpu_backend {
  public:
@@ -20678,145 +20651,6 @@ CAUSEWAY_DECL result<void> check_boundary(const token_limits& l, const micro_bat
 #endif  // CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
 #endif
 
-// ---- causeway/nn/options.hpp ----
-#ifndef CAUSEWAY_NN_OPTIONS_HPP
-#define CAUSEWAY_NN_OPTIONS_HPP
-
-// What all model families share in their options, and the checks that turn a shape that cannot work into an error that
-// says what would.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
-
-/// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both. A program compiles
-/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16), which becomes a precision where one is
-/// asked for: write `precision p = precision::bf16`, since `auto` gives only the name.
-class precision {
- public:
-  struct bf16_name {
-    explicit constexpr bf16_name() = default;
-  };
-  static const precision f32;
-  static constexpr bf16_name bf16{};  ///< operands of products and the activations between them in bf16, f32 sums
-
-  constexpr precision() noexcept = default;
-  template <std::same_as<bf16_name> Name>
-  precision(Name /*asked*/) noexcept : type_{dtype::bf16} {
-    kernels::use_bf16();
-  }
-
-  /// Of the operands of products.
-  [[nodiscard]] constexpr dtype type() const noexcept { return type_; }
-  friend constexpr bool operator==(precision, precision) = default;
-
- private:
-  dtype type_ = dtype::f32;
-};
-
-inline constexpr precision precision::f32{};
-
-constexpr std::string_view to_string(precision p) noexcept { return causeway::to_string(p.type()); }
-
-namespace detail {
-
-/// A size option: its name, what was given, and the most that is allowed.
-struct named_size {
-  std::string_view name;
-  std::int64_t value = 0;
-  std::int64_t limit = 0;
-};
-
-/// Every size must lie in [1, limit].
-CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes);
-
-/// "1, 2, 4, 8": the divisors of `n`, ascending; in the middle of a long list, those around `near`.
-CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near);
-
-/// `part` must divide `whole`.
-CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
-                                         std::string_view whole_name, std::int64_t whole);
-
-CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value);
-
-CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value);
-
-/// Parameter counts are computed in double first, so that no product of sizes can overflow.
-CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters);
-
-}  // namespace detail
-
-}}}  // namespace causeway::CAUSEWAY_ABI::nn
-
-#endif  // CAUSEWAY_NN_OPTIONS_HPP
-
-// ---- causeway/nn/impl/options.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_NN_IMPL_OPTIONS_IPP
-#define CAUSEWAY_NN_IMPL_OPTIONS_IPP
-
-// Bodies of nn/options.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
-
-CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
-  for (const auto& s : sizes) {
-    if (s.value >= 1 && s.value <= s.limit) continue;
-    return fail(
-        s.value < 1 ? errc::invalid_argument : errc::too_large, std::string{where},
-        std::string{s.name} + " is " + std::to_string(s.value) + "; it must be between 1 and " + std::to_string(s.limit));
-  }
-  return {};
-}
-
-CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near) {
-  std::vector<std::int64_t> all;
-  for (std::int64_t d = 1; d * d <= n; ++d) {
-    if (n % d != 0) continue;
-    all.push_back(d);
-    if (d != n / d) all.push_back(n / d);
-  }
-  constexpr std::size_t most = 6;
-  const auto distance = [near](std::int64_t d) { return d < near ? near - d : d - near; };
-  std::string line;
-  std::sort(all.begin(), all.end(), [&](auto a, auto b) { return distance(a) < distance(b); });
-  if (all.size() > most) all.resize(most);
-  std::sort(all.begin(), all.end());
-  for (const std::int64_t d : all) line += (line.empty() ? "" : ", ") + std::to_string(d);
-  return line;
-}
-
-CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
-                                         std::string_view whole_name, std::int64_t whole) {
-  if (whole % part == 0) return {};
-  return fail(errc::invalid_argument, std::string{where},
-              std::string{part_name} + " (" + std::to_string(part) + ") does not divide " + std::string{whole_name} + " (" +
-                  std::to_string(whole) + "); use one of " + divisors_near(whole, part));
-}
-
-CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value) {
-  if (value >= 0.0F && value < 1.0F) return {};
-  return fail(errc::invalid_argument, std::string{where},
-              std::string{name} + " is " + std::to_string(value) + "; it must be at least 0 and less than 1");
-}
-
-CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value) {
-  if (value > 0.0F && value < 3.0e38F) return {};
-  return fail(errc::invalid_argument, std::string{where},
-              std::string{name} + " is " + std::to_string(value) + "; it must be positive and finite");
-}
-
-CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters) {
-  constexpr double most = 1099511627776.0;  // 2^40
-  if (parameters <= most) return {};
-  return fail(errc::too_large, std::string{where},
-              "these sizes make about " + std::to_string(parameters / 1e9) +
-                  " billion parameters; this library stops at 2^40: reduce layers, width or vocabulary");
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::nn::detail
-
-#endif  // CAUSEWAY_NN_IMPL_OPTIONS_IPP
-#endif
-
 // ---- causeway/nn/recorded_passes.hpp ----
 #ifndef CAUSEWAY_NN_RECORDED_PASSES_HPP
 #define CAUSEWAY_NN_RECORDED_PASSES_HPP
@@ -21067,6 +20901,145 @@ struct model_engine {
 }}}}  // namespace causeway::CAUSEWAY_ABI::nn::detail
 
 #endif  // CAUSEWAY_NN_MODEL_ENGINE_HPP
+
+// ---- causeway/nn/options.hpp ----
+#ifndef CAUSEWAY_NN_OPTIONS_HPP
+#define CAUSEWAY_NN_OPTIONS_HPP
+
+// What all model families share in their options, and the checks that turn a shape that cannot work into an error that
+// says what would.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
+
+/// What products are computed in. Parameters, gradients, sums and the residual stream are f32 in both. A program compiles
+/// the kernels for bf16 only if it names `precision::bf16` (kernels::use_bf16), which becomes a precision where one is
+/// asked for: write `precision p = precision::bf16`, since `auto` gives only the name.
+class precision {
+ public:
+  struct bf16_name {
+    explicit constexpr bf16_name() = default;
+  };
+  static const precision f32;
+  static constexpr bf16_name bf16{};  ///< operands of products and the activations between them in bf16, f32 sums
+
+  constexpr precision() noexcept = default;
+  template <std::same_as<bf16_name> Name>
+  precision(Name /*asked*/) noexcept : type_{dtype::bf16} {
+    kernels::use_bf16();
+  }
+
+  /// Of the operands of products.
+  [[nodiscard]] constexpr dtype type() const noexcept { return type_; }
+  friend constexpr bool operator==(precision, precision) = default;
+
+ private:
+  dtype type_ = dtype::f32;
+};
+
+inline constexpr precision precision::f32{};
+
+constexpr std::string_view to_string(precision p) noexcept { return causeway::to_string(p.type()); }
+
+namespace detail {
+
+/// A size option: its name, what was given, and the most that is allowed.
+struct named_size {
+  std::string_view name;
+  std::int64_t value = 0;
+  std::int64_t limit = 0;
+};
+
+/// Every size must lie in [1, limit].
+CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes);
+
+/// "1, 2, 4, 8": the divisors of `n`, ascending; in the middle of a long list, those around `near`.
+CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near);
+
+/// `part` must divide `whole`.
+CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
+                                         std::string_view whole_name, std::int64_t whole);
+
+CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value);
+
+CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value);
+
+/// Parameter counts are computed in double first, so that no product of sizes can overflow.
+CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters);
+
+}  // namespace detail
+
+}}}  // namespace causeway::CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_OPTIONS_HPP
+
+// ---- causeway/nn/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NN_IMPL_OPTIONS_IPP
+#define CAUSEWAY_NN_IMPL_OPTIONS_IPP
+
+// Bodies of nn/options.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
+
+CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
+  for (const auto& s : sizes) {
+    if (s.value >= 1 && s.value <= s.limit) continue;
+    return fail(
+        s.value < 1 ? errc::invalid_argument : errc::too_large, std::string{where},
+        std::string{s.name} + " is " + std::to_string(s.value) + "; it must be between 1 and " + std::to_string(s.limit));
+  }
+  return {};
+}
+
+CAUSEWAY_DECL std::string divisors_near(std::int64_t n, std::int64_t near) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    all.push_back(d);
+    if (d != n / d) all.push_back(n / d);
+  }
+  constexpr std::size_t most = 6;
+  const auto distance = [near](std::int64_t d) { return d < near ? near - d : d - near; };
+  std::string line;
+  std::sort(all.begin(), all.end(), [&](auto a, auto b) { return distance(a) < distance(b); });
+  if (all.size() > most) all.resize(most);
+  std::sort(all.begin(), all.end());
+  for (const std::int64_t d : all) line += (line.empty() ? "" : ", ") + std::to_string(d);
+  return line;
+}
+
+CAUSEWAY_DECL result<void> check_divides(std::string_view where, std::string_view part_name, std::int64_t part,
+                                         std::string_view whole_name, std::int64_t whole) {
+  if (whole % part == 0) return {};
+  return fail(errc::invalid_argument, std::string{where},
+              std::string{part_name} + " (" + std::to_string(part) + ") does not divide " + std::string{whole_name} + " (" +
+                  std::to_string(whole) + "); use one of " + divisors_near(whole, part));
+}
+
+CAUSEWAY_DECL result<void> check_fraction(std::string_view where, std::string_view name, float value) {
+  if (value >= 0.0F && value < 1.0F) return {};
+  return fail(errc::invalid_argument, std::string{where},
+              std::string{name} + " is " + std::to_string(value) + "; it must be at least 0 and less than 1");
+}
+
+CAUSEWAY_DECL result<void> check_positive(std::string_view where, std::string_view name, float value) {
+  if (value > 0.0F && value < 3.0e38F) return {};
+  return fail(errc::invalid_argument, std::string{where},
+              std::string{name} + " is " + std::to_string(value) + "; it must be positive and finite");
+}
+
+CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters) {
+  constexpr double most = 1099511627776.0;  // 2^40
+  if (parameters <= most) return {};
+  return fail(errc::too_large, std::string{where},
+              "these sizes make about " + std::to_string(parameters / 1e9) +
+                  " billion parameters; this library stops at 2^40: reduce layers, width or vocabulary");
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::nn::detail
+
+#endif  // CAUSEWAY_NN_IMPL_OPTIONS_IPP
+#endif
 
 // ---- causeway/nn/language_model.hpp ----
 #ifndef CAUSEWAY_NN_LANGUAGE_MODEL_HPP
@@ -22354,90 +22327,6 @@ class scoped_operation {
 
 #endif  // CAUSEWAY_NET_SCOPED_OPERATION_HPP
 
-// ---- causeway/collective/options.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
-#define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
-
-// What all collectives share: how long they may take, how they cut data, where they keep working memory.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-/// How a sum travels. `n` peers, `size` bytes of f32 each.
-enum class algorithm : std::uint8_t {
-  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
-              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
-  one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
-  butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
-  ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
-};
-
-/// Memory that collectives reuse. Give the same one to every call of a thread and they allocate nothing after the largest
-/// call was seen. Not for two threads at once.
-class collective_workspace {
- public:
-  /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
-
-  [[nodiscard]] std::vector<net::scoped_operation>& operations() noexcept { return operations_; }
-  [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
-  [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
-  [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
-  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
-
- private:
-  aligned_buffer<std::byte> memory_;
-  std::vector<net::scoped_operation> operations_;
-  std::vector<std::size_t> sizes_;
-  std::vector<const float*> parts_;
-  thread_pool alone_{1};
-};
-
-struct collective_options {
-  time_point deadline = no_deadline;                    ///< on the transport's clock, for the whole call
-  algorithm how = algorithm::automatic;                 ///< must be the same on all peers, as must the next three
-  std::size_t chunk_bytes = std::size_t{256} << 10U;    ///< f32 bytes that are sent, summed and passed on as one piece
-  std::size_t one_shot_bytes = std::size_t{64} << 10U;  ///< of a peer; and at most 16 times as many of all together
-  std::uint32_t window = 4;                             ///< chunks under way at a time in each of the two phases
-  thread_pool* pool = nullptr;                          ///< for sums and codecs; none: the caller's thread
-  collective_workspace* workspace = nullptr;            ///< none: allocated for this call
-  /// Look at finished sums of f32 that arrive, too: for peers that do not rely on each other's own check. Costs 6 % of an
-  /// all-reduce over loopback.
-  bool checks_results = false;
-};
-
-/// The same, for links of `streams` TCP connections each. Several streams are what a lossy line without BBR gets; each then
-/// carries one chunk at a time and slowly, so there must be chunks for all of them: 16 MiB over 100 Mbit/s with 50 ms and
-/// 1 % loss took 4.7 s instead of 9.5 s. All peers must give the same number.
-constexpr collective_options tuned_for_streams(collective_options o, std::size_t streams) noexcept {
-  if (streams <= 1) return o;
-  o.chunk_bytes = std::size_t{128} << 10U;
-  o.window = 16;
-  return o;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
-
-// ---- causeway/collective/impl/options.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-#define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-
-// Bodies of collective/options.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
-
-CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
-  if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
-  return memory_.data();
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-#endif
-
 // ---- causeway/collective/flight.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
 #define CAUSEWAY_COLLECTIVE_FLIGHT_HPP
@@ -22557,6 +22446,90 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
 }}}}  // namespace causeway::CAUSEWAY_ABI::collective::detail
 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
+#endif
+
+// ---- causeway/collective/options.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+#define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// What all collectives share: how long they may take, how they cut data, where they keep working memory.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+/// How a sum travels. `n` peers, `size` bytes of f32 each.
+enum class algorithm : std::uint8_t {
+  automatic,  ///< the transport's own sum where it has one (net::SumsItself); else one_shot up to
+              ///< collective_options::one_shot_bytes, and few peers; butterfly beyond
+  one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
+  butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
+  ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
+};
+
+/// Memory that collectives reuse. Give the same one to every call of a thread and they allocate nothing after the largest
+/// call was seen. Not for two threads at once.
+class collective_workspace {
+ public:
+  /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
+  CAUSEWAY_DECL [[nodiscard]] std::byte* reserve(std::size_t bytes);
+
+  [[nodiscard]] std::vector<net::scoped_operation>& operations() noexcept { return operations_; }
+  [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
+  [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
+  [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
+
+ private:
+  aligned_buffer<std::byte> memory_;
+  std::vector<net::scoped_operation> operations_;
+  std::vector<std::size_t> sizes_;
+  std::vector<const float*> parts_;
+  thread_pool alone_{1};
+};
+
+struct collective_options {
+  time_point deadline = no_deadline;                    ///< on the transport's clock, for the whole call
+  algorithm how = algorithm::automatic;                 ///< must be the same on all peers, as must the next three
+  std::size_t chunk_bytes = std::size_t{256} << 10U;    ///< f32 bytes that are sent, summed and passed on as one piece
+  std::size_t one_shot_bytes = std::size_t{64} << 10U;  ///< of a peer; and at most 16 times as many of all together
+  std::uint32_t window = 4;                             ///< chunks under way at a time in each of the two phases
+  thread_pool* pool = nullptr;                          ///< for sums and codecs; none: the caller's thread
+  collective_workspace* workspace = nullptr;            ///< none: allocated for this call
+  /// Look at finished sums of f32 that arrive, too: for peers that do not rely on each other's own check. Costs 6 % of an
+  /// all-reduce over loopback.
+  bool checks_results = false;
+};
+
+/// The same, for links of `streams` TCP connections each. Several streams are what a lossy line without BBR gets; each then
+/// carries one chunk at a time and slowly, so there must be chunks for all of them: 16 MiB over 100 Mbit/s with 50 ms and
+/// 1 % loss took 4.7 s instead of 9.5 s. All peers must give the same number.
+constexpr collective_options tuned_for_streams(collective_options o, std::size_t streams) noexcept {
+  if (streams <= 1) return o;
+  o.chunk_bytes = std::size_t{128} << 10U;
+  o.window = 16;
+  return o;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// ---- causeway/collective/impl/options.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+#define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
+
+// Bodies of collective/options.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
+
+CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
+  if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+  return memory_.data();
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
 #endif
 
 // ---- causeway/collective/gather.hpp ----
@@ -26785,9 +26758,7 @@ concept ExchangeRecipe = E::decides == part::exchange&& Copyable<E>&& requires {
 
 /// Whether a recipe has no exchange of its own: the context's mean over all peers is used, in one piece, through `codec`.
 template <ExchangeRecipe E>
-inline constexpr bool by_context = !requires(const E& e) {
-  e.make(std::size_t{});
-};
+inline constexpr bool by_context = !(requires(const E& e) { e.make(std::size_t{}); });
 
 /// What a recipe's codec says of its messages; where it has none, they have all coordinates.
 template <ExchangeRecipe E>
@@ -26965,9 +26936,7 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
 
 /// Whether every block of the model is in one fragment, whichever blocks are here.
 template <Fragments F>
-inline constexpr bool by_block = requires {
-  F::by_block;
-};
+inline constexpr bool by_block = (requires { F::by_block; });
 
 /// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
 /// not here are empty.
@@ -27391,9 +27360,7 @@ concept Group = G::decides == part::group&& requires(G& g, const G& c, const gro
 
 /// Whether a fragment's groups are the same in all exchanges.
 template <class G>
-inline constexpr bool groups_last = requires {
-  requires G::lasting;
-};
+inline constexpr bool groups_last = (requires { requires G::lasting; });
 
 /// errc::invalid_argument where `named`: `what` names peers by their numbers, which change where peers come and go.
 CAUSEWAY_DECL result<void> refuse_numbers(const char* what, bool named);
@@ -29414,9 +29381,7 @@ template <bool Fits, class T, class Default>
 using fitting = std::conditional_t<Fits, T, Default>;
 
 template <class Trigger>
-inline constexpr bool gives_batches = requires {
-  Trigger::weighs;
-};
+inline constexpr bool gives_batches = (requires { Trigger::weighs; });
 
 template <class P>
 inline constexpr bool is_push = requires {
@@ -29502,13 +29467,10 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 /// fewer than `before`.
 CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::uint64_t before);
 
-/// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
-[[nodiscard]] bool is_in_swarm(auto& ctx) { return ctx.exchanges_at_once() && !ctx.moves_blocks(); }
-
 /// `steps`: at the last record. In a swarm the first step is followed by one: so those who begin the run together talk from
 /// then on.
 [[nodiscard]] bool record_is_due(auto& ctx, std::uint64_t steps) {
-  return ctx.announce_samples() || (steps == 0 && is_in_swarm(ctx));
+  return ctx.announce_samples() || (steps == 0 && ctx.membership().is_swarm());
 }
 
 /// The steps at which a newcomer begins after a record: those of the stages, where all have made the same.
@@ -31318,7 +31280,7 @@ class hub_record {
                          .serves_hubs = serves_hubs_,
                          .follows_hubs = follows_hubs_,
                          .hubs = hubs_,
-                         .clients = is_in_swarm(ctx) ? names_.size() : 0};
+                         .clients = ctx.membership().is_swarm() ? names_.size() : 0};
     claims_.assign(ctx.peers(), mine);
     return collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                   std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{claims_}),
@@ -31639,7 +31601,8 @@ class elastic_pushes {
     CAUSEWAY_TRY(c.tiers.set_groups(c.terms_of(ctx, alone), std::vector<hub_group>(2), 0, ctx.parameters(), 0));
     if (!goes_on) record_.begin_anew(c.tiers, c.cuts.size());
     ctx.contribution().gather(c.hubs.record_samples, true, true);
-    if (is_in_swarm(ctx)) answers_ = net::arrival_statistics{{.cap = std::chrono::seconds{10}}};  // all wait meanwhile
+    if (ctx.membership().is_swarm())
+      answers_ = net::arrival_statistics{{.cap = std::chrono::seconds{10}}};  // all wait meanwhile
     c.schedule();
     return {};
   }
@@ -31693,7 +31656,7 @@ class elastic_pushes {
 
   /// Nobody waits for more than an answer, and for that only as long as it can be expected.
   result<void> after_step(auto& ctx, Core& c) {
-    if (is_in_swarm(ctx) && !collective::finite_values(ctx.parameters())) {
+    if (ctx.membership().is_swarm() && !collective::finite_values(ctx.parameters())) {
       return fail(errc::non_finite, "this peer", "its parameters are not finite");  // others get what it had
     }
     if (ctx.moves_blocks() && record_.lines() == nullptr) CAUSEWAY_TRY(open_lines(ctx, c));
@@ -33730,8 +33693,8 @@ class async_parameter_server : arrival_rules<Axes...> {
   [[nodiscard]] std::vector<parameter_row> block_rows() { return elastic_.block_rows(core_); }
   result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return elastic_.divide(ctx, core_, before); }
   /// Of hubs of hubs: pipelines share the regions out, so all stages of one are in the same.
-  [[nodiscard]] std::uint32_t regions() const requires has_regions { return core_.hubs.label.fewest; }
-  bool follow(auto&, std::optional<std::uint32_t> region) requires has_regions { return elastic_.follow(region); }
+  [[nodiscard]] std::uint32_t regions() const { return core_.hubs.label.fewest; }
+  bool follow(auto&, std::optional<std::uint32_t> region) { return elastic_.follow(region); }
   void parameters_of(std::uint32_t region, std::span<float> to) requires has_regions { elastic_.parameters_of(region, to); }
   [[nodiscard]] std::vector<std::span<std::byte>> memory() const { return {}; }
   result<void> forget(auto&) const { return {}; }
@@ -33763,7 +33726,7 @@ class async_parameter_server : arrival_rules<Axes...> {
     if (std::exchange(counted_, true) && !ctx.contribution().has_late()) return;
     const double computed = seconds(ctx.clock().now() - left_);
     // Else the others were waited for meanwhile: in a swarm in every step, whose quick peers have more of it instead.
-    const bool timed = ctx.round() == left_in_ && !detail::is_in_swarm(ctx);
+    const bool timed = ctx.round() == left_in_ && !ctx.membership().is_swarm();
     const std::uint64_t ever = ctx.contribution().ever();
     const std::uint64_t samples = ever - std::exchange(samples_seen_, ever);
     if (ctx.elastic()) elastic_.count_step(core_, samples);
@@ -33844,8 +33807,7 @@ async_parameter_server(Axes...) -> async_parameter_server<Axes...>;
 // Which axes go together, as pure functions of their constants, and one readable error for each mix that does not. Every id
 // is explained in docs/reference/rules.md, and held to its message by a test in tests/compile_fail.
 
-namespace causeway { inline namespace CAUSEWAY_ABI {
-namespace comm {
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm {
 
 /// The constants that the rules are about.
 struct round_mix {
@@ -34005,21 +33967,15 @@ constexpr bool takes_turns(round_mix m) {
 namespace detail {
 
 template <class Trigger>
-inline constexpr bool follows_speed = requires {
-  Trigger::follows_speed;
-};
+inline constexpr bool follows_speed = (requires { Trigger::follows_speed; });
 template <class Trigger>
-inline constexpr bool accumulates = requires {
-  Trigger::accumulates;
-};
+inline constexpr bool accumulates = (requires { Trigger::accumulates; });
 template <class Axis>
-inline constexpr bool weighs = requires {
-  Axis::weighs;
-};
+inline constexpr bool weighs = (requires { Axis::weighs; });
 template <class Trigger>
-inline constexpr bool meets = requires {
-  Trigger::meets;
-};
+inline constexpr bool tells = (requires { Trigger::tells; });
+template <class Trigger>
+inline constexpr bool meets = (requires { Trigger::meets; });
 
 /// Whether peers have paths by these rules. (clang has no constants of a mix that was refused, whose refusal is to be the
 /// only error.)
@@ -34079,72 +34035,74 @@ struct round_rules {
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
                                  .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
-                                 .tells = requires {trigger_axis::tells;
-}, .watches_movement = trigger_axis::watches_movement, .keeps_local = participation_axis::keeps_local,
-   .always = participation_axis::always, .accumulates = detail::accumulates<trigger_axis>,
-   .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>, .meets = detail::meets<trigger_axis>
-};  // namespace comm
-static constexpr bool identical = rules::identical(mix);
-static constexpr bool elastic = rules::elastic(mix);
-static constexpr bool own_parameters = rules::own_parameters(mix);
-static constexpr bool by_path = elastic && rules::by_path(mix);
-static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
+                                 .tells = detail::tells<trigger_axis>,
+                                 .watches_movement = trigger_axis::watches_movement,
+                                 .keeps_local = participation_axis::keeps_local,
+                                 .always = participation_axis::always,
+                                 .accumulates = detail::accumulates<trigger_axis>,
+                                 .weighs = detail::weighs<trigger_axis> || detail::weighs<participation_axis>,
+                                 .meets = detail::meets<trigger_axis>};
+  static constexpr bool identical = rules::identical(mix);
+  static constexpr bool elastic = rules::elastic(mix);
+  static constexpr bool own_parameters = rules::own_parameters(mix);
+  static constexpr bool by_path = elastic && rules::by_path(mix);
+  static constexpr bool allows_late_steps = rules::allows_late_steps(mix);
 
-private:
-static_assert(
-    rules::a2(mix),
-    "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
-    "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
-static_assert(rules::a3(mix),
-              "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
-              "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
-static_assert(rules::a4(mix),
-              "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
-              "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-static_assert(
-    rules::a5(mix),
-    "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-    "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
-static_assert(rules::a6(mix),
-              "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
-              "axis::split_mean. docs/reference/rules.md#a6");
-static_assert(rules::a7(mix),
-              "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
-              "different peers. Use one with bit parity. docs/reference/rules.md#a7");
-static_assert(rules::a8(mix),
-              "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
-              "topology that "
-              "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
-static_assert(rules::a9(mix),
-              "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
-              "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
-static_assert(
-    rules::a10(mix),
-    "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
-    "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
-static_assert(rules::a11(mix),
-              "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
-              "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
-static_assert(
-    rules::a14(mix),
-    "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
-    "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
-static_assert(rules::a15(mix),
-              "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
-              "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
-static_assert(rules::a16(mix),
-              "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
-              "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
-              "docs/reference/rules.md#a16");
-static_assert(rules::a17(mix),
-              "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
-              "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
-static_assert(rules::a18(mix),
-              "causeway-A18: lots are drawn, and who is left out of a mean of gradients would make another step than the "
-              "others. Use axis::pseudo_gradient, or axis::everyone. docs/reference/rules.md#a18");
-}; }  // namespace causeway::CAUSEWAY_ABI
-}
-}  // namespace causeway::CAUSEWAY_ABI::comm
+ private:
+  static_assert(
+      rules::a2(mix),
+      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+  static_assert(rules::a3(mix),
+                "causeway-A3: this merge rule lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+  static_assert(rules::a4(mix),
+                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+  static_assert(
+      rules::a5(mix),
+      "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+      "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
+  static_assert(rules::a6(mix),
+                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+                "axis::split_mean. docs/reference/rules.md#a6");
+  static_assert(
+      rules::a7(mix),
+      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+  static_assert(rules::a8(mix),
+                "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
+                "topology that tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
+  static_assert(rules::a9(mix),
+                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+  static_assert(
+      rules::a10(mix),
+      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
+      "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
+  static_assert(rules::a11(mix),
+                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+  static_assert(
+      rules::a14(mix),
+      "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
+      "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+  static_assert(rules::a15(mix),
+                "causeway-A15: peers' rows must count by the samples behind them. Use axis::split_mean or "
+                "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
+  static_assert(
+      rules::a16(mix),
+      "causeway-A16: axis::implicit_residual leaves what was not sent in the live parameters, and this merge rule "
+      "blends or corrects those. Use axis::blocking, axis::replayed or axis::one_round_late. "
+      "docs/reference/rules.md#a16");
+  static_assert(rules::a17(mix),
+                "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
+                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
+  static_assert(rules::a18(mix),
+                "causeway-A18: lots are drawn, and who is left out of a mean of gradients would make another step than the "
+                "others. Use axis::pseudo_gradient, or axis::everyone. docs/reference/rules.md#a18");
+};
+}}}  // namespace causeway::CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ROUND_RULES_HPP
 
@@ -35006,47 +34964,6 @@ CAUSEWAY_DECL net::message_id transport_site::of_kind(std::uint32_t kind) const 
 #endif  // CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
 #endif
 
-// ---- causeway/comm/look_ahead.hpp ----
-#ifndef CAUSEWAY_COMM_LOOK_AHEAD_HPP
-#define CAUSEWAY_COMM_LOOK_AHEAD_HPP
-
-// Gradients where a peer expects the parameters to be once the row that it sent last has been applied
-// (axis::gradient_ahead).
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// pass() at θ − η·sign(x), with x the input of each state that is under way and η the learning rate of the step before;
-/// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters: where
-/// peers come and go, others are given θ from there meanwhile. The host does it.
-template <class States, class F>
-result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>& before, F&& pass) {
-  const std::span<float> live = ctx.parameters();
-  before.resize(live.size());
-  CAUSEWAY_TRY(ctx.rows().copy(before, live));
-  ctx.membership().offer_parameters_at(before);
-  const std::uint64_t steps = ctx.step();
-  const float rate = ctx.options().learning_rate.at(steps > 0 ? steps - 1 : 0);
-  for (const auto& s : states) {
-    if (!s.pending) continue;
-    std::size_t i = 0;
-    for (const index_range r : s.cut->ranges) {
-      for (auto at = static_cast<std::size_t>(r.begin); at < static_cast<std::size_t>(r.end); ++at, ++i) {
-        live[at] -= s.input[i] > 0 ? rate : s.input[i] < 0 ? -rate : 0.0F;
-      }
-    }
-  }
-  ctx.parameters_changed();
-  result<double> loss = pass();
-  CAUSEWAY_TRY(ctx.rows().copy(live, before));
-  ctx.membership().offer_parameters_at(live);
-  ctx.parameters_changed();
-  return loss;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_LOOK_AHEAD_HPP
-
 // ---- causeway/comm/periodic.hpp ----
 #ifndef CAUSEWAY_COMM_PERIODIC_HPP
 #define CAUSEWAY_COMM_PERIODIC_HPP
@@ -35501,13 +35418,13 @@ class every_step {
   }
 
   // Where blocks of the model move between peers: nothing is kept for a parameter.
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) { return {}; }
-  result<void> divide(auto&, std::span<const parameter_segment>) requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return {}; }
+  result<void> divide(auto&, std::span<const parameter_segment>) { return {}; }
 
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return {}; }
-  result<void> forget(auto&) requires(traits.moves_with_blocks) { return {}; }
-  [[nodiscard]] static bool exchanges_next() requires(traits.moves_with_blocks) { return true; }
-  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return {}; }
+  result<void> forget(auto&) { return {}; }
+  [[nodiscard]] static bool exchanges_next() { return true; }
+  [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
 
   /// One like it that has not begun, for other blocks.
   [[nodiscard]] every_step another() const { return every_step{codec_}; }
@@ -35847,6 +35764,47 @@ struct late_rows {
 
 #endif  // CAUSEWAY_COMM_LATE_ROWS_HPP
 
+// ---- causeway/comm/look_ahead.hpp ----
+#ifndef CAUSEWAY_COMM_LOOK_AHEAD_HPP
+#define CAUSEWAY_COMM_LOOK_AHEAD_HPP
+
+// Gradients where a peer expects the parameters to be once the row that it sent last has been applied
+// (axis::gradient_ahead).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// pass() at θ − η·sign(x), with x the input of each state that is under way and η the learning rate of the step before;
+/// then θ is bit for bit as it was, whatever pass() gave. `before` is working memory, as long as the parameters: where
+/// peers come and go, others are given θ from there meanwhile. The host does it.
+template <class States, class F>
+result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>& before, F&& pass) {
+  const std::span<float> live = ctx.parameters();
+  before.resize(live.size());
+  CAUSEWAY_TRY(ctx.rows().copy(before, live));
+  ctx.membership().offer_parameters_at(before);
+  const std::uint64_t steps = ctx.step();
+  const float rate = ctx.options().learning_rate.at(steps > 0 ? steps - 1 : 0);
+  for (const auto& s : states) {
+    if (!s.pending) continue;
+    std::size_t i = 0;
+    for (const index_range r : s.cut->ranges) {
+      for (auto at = static_cast<std::size_t>(r.begin); at < static_cast<std::size_t>(r.end); ++at, ++i) {
+        live[at] -= s.input[i] > 0 ? rate : s.input[i] < 0 ? -rate : 0.0F;
+      }
+    }
+  }
+  ctx.parameters_changed();
+  result<double> loss = pass();
+  CAUSEWAY_TRY(ctx.rows().copy(live, before));
+  ctx.membership().offer_parameters_at(live);
+  ctx.parameters_changed();
+  return loss;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_LOOK_AHEAD_HPP
+
 // ---- causeway/comm/own_parameters.hpp ----
 #ifndef CAUSEWAY_COMM_OWN_PARAMETERS_HPP
 #define CAUSEWAY_COMM_OWN_PARAMETERS_HPP
@@ -35917,9 +35875,7 @@ class own_parameters {
   static constexpr auto nothing = std::numeric_limits<std::uint64_t>::max();
 
   /// Where there are shared parameters of its own, these are what an exchange left. Where blocks move, a row of theirs is.
-  static bool keeps_left(auto& ctx) {
-    return !Core::content_type::anchored && ctx.exchanges_at_once() && !ctx.moves_blocks();
-  }
+  static bool keeps_left(auto& ctx) { return !Core::content_type::anchored && ctx.membership().is_swarm(); }
 
   static bool is_finite(auto& ctx, Core& c) {
     const auto& anchor = c.rows.anchor();
@@ -36388,7 +36344,7 @@ class post_local {
   /// A run that ends before its first round has equal parameters everywhere.
   result<void> finish(auto& ctx) { return synchronous() ? result<void>{} : rounds_.finish(ctx); }
 
-  [[nodiscard]] bool trains(auto& ctx) const requires(traits.draws_peers) { return synchronous() || rounds_.trains(ctx); }
+  [[nodiscard]] bool trains(auto& ctx) const { return synchronous() || rounds_.trains(ctx); }
 
   void serialize(auto& ar) { ar(rounds_, done_); }
 
@@ -38154,17 +38110,17 @@ class rounds : round_rules<Axes...> {
 
   /// Gradients where this peer expects the parameters to be once its last row has been applied.
   [[nodiscard]] static constexpr bool looks_ahead() noexcept { return core_type::looks_ahead; }
-  result<double> compute(auto& ctx, const auto& pass) requires(core_type::looks_ahead) {
+  result<double> compute(auto& ctx, const auto& pass) {
     static_assert(merge_rule_type::waits == axis::waiting::a_round, "gradient_ahead is for results that are a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);
   }
 
   /// Whether this peer computes in the next inner step: not where it was not drawn for the next exchange.
-  [[nodiscard]] bool trains(auto& ctx) const requires(traits.draws_peers) { return core_.trains(ctx); }
+  [[nodiscard]] bool trains(auto& ctx) const { return core_.trains(ctx); }
 
   /// Of each batch this peer's sequences in the next step; of replicas of these speeds each one's part, in multiples.
-  [[nodiscard]] index_range part_of_batch() const requires(traits.divides_batches) { return core_.trigger.part_of_batch(); }
-  [[nodiscard]] auto parts_for(const std::vector<double>& speeds) const requires(traits.divides_batches) {
+  [[nodiscard]] index_range part_of_batch() const { return core_.trigger.part_of_batch(); }
+  [[nodiscard]] std::vector<std::size_t> parts_for(const std::vector<double>& speeds) const {
     return core_.trigger.parts_for(speeds);
   }
 
@@ -38247,13 +38203,11 @@ class rounds : round_rules<Axes...> {
   }
 
   /// In a round in which nobody has anything to give: who is there for the first time gets a path.
-  result<void> admit(auto& ctx) requires core_type::by_path {
-    return core_.modules.admit_alone(ctx, core_.states, core_.group, core_.rows);
-  }
+  result<void> admit(auto& ctx) { return core_.modules.admit_alone(ctx, core_.states, core_.group, core_.rows); }
   /// Where pipelines come and go: how many paths they share out, and the one that this peer's is on from now on, if it is
   /// in one. Whether that is another than before: the shared parameters are that path's, and the live ones are not yet.
-  [[nodiscard]] std::size_t paths() const requires core_type::by_path { return core_.group.paths.size(); }
-  bool follow(auto& ctx, std::optional<std::uint32_t> path) requires core_type::by_path {
+  [[nodiscard]] std::size_t paths() const { return core_.group.paths.size(); }
+  bool follow(auto& ctx, std::optional<std::uint32_t> path) {
     return core_.modules.give(ctx, core_.states, core_.group, core_.rows, path);
   }
   /// Where peers come and go: this peer's path, if it has one by now; and the shared parameters of any.
@@ -38287,20 +38241,18 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Where blocks of the model move between peers (comm/block_rows.hpp): what goes along.
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) { return blocks().all(); }
-  result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
-    return blocks().divide(ctx, before);
-  }
+  [[nodiscard]] std::vector<parameter_row> block_rows() { return blocks().all(); }
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) { return blocks().divide(ctx, before); }
   /// What the exchange remembers of the one before, and to begin without it.
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) { return blocks().memory(); }
-  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) { return blocks().forget(ctx); }
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return blocks().memory(); }
+  result<void> forget(auto& ctx) { return blocks().forget(ctx); }
   /// Of results that are a round late: whether a row waits for the next exchange.
-  [[nodiscard]] std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return blocks().row_waits(); }
+  [[nodiscard]] std::optional<bool> row_waits() { return blocks().row_waits(); }
   /// Whether an exchange comes after the step under way, but for the run's last.
-  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) { return core_.at + 1 >= turns_.next(core_); }
+  [[nodiscard]] bool exchanges_next() { return core_.at + 1 >= turns_.next(core_); }
 
-  [[nodiscard]] rounds another() const requires(traits.rows_in_parts) { return rounds{core_.axes()}; }  ///< as it was given
-  [[nodiscard]] auto turn_part() requires(traits.takes_turns) { return detail::turn_part<core_type>{core_, turns_}; }
+  [[nodiscard]] rounds another() const { return rounds{core_.axes()}; }  ///< as it was given
+  [[nodiscard]] detail::turn_part<core_type> turn_part() { return detail::turn_part<core_type>{core_, turns_}; }
   /// What all hold alike, which the live parameters follow.
   [[nodiscard]] std::span<const float> followed() const noexcept { return core_.rows.followed(); }
   /// One inner step more.
@@ -38520,27 +38472,23 @@ class stacked {
 
   // Where blocks of the model move between peers: what rounds has there, of both.
 
-  [[nodiscard]] std::vector<parameter_row> block_rows() requires(traits.moves_with_blocks) {
+  [[nodiscard]] std::vector<parameter_row> block_rows() {
     auto rows = detail::joined(first_.block_rows(), second_.block_rows());
     rows.insert(rows.begin(), parameter_row{{turns_.alike()}});
     return rows;
   }
-  result<void> divide(auto& ctx, std::span<const parameter_segment> before) requires(traits.moves_with_blocks) {
+  result<void> divide(auto& ctx, std::span<const parameter_segment> before) {
     turns_.divide(ctx, before);
     CAUSEWAY_TRY(first_.divide(ctx, before));
     return second_.divide(ctx, before);
   }
-  [[nodiscard]] std::vector<std::span<std::byte>> memory() requires(traits.moves_with_blocks) {
-    return detail::joined(first_.memory(), second_.memory());
-  }
-  result<void> forget(auto& ctx) requires(traits.moves_with_blocks) {
+  [[nodiscard]] std::vector<std::span<std::byte>> memory() { return detail::joined(first_.memory(), second_.memory()); }
+  result<void> forget(auto& ctx) {
     CAUSEWAY_TRY(first_.forget(ctx));
     return second_.forget(ctx);
   }
-  [[nodiscard]] bool exchanges_next() requires(traits.moves_with_blocks) {
-    return first_.exchanges_next() || second_.exchanges_next();
-  }
-  [[nodiscard]] static std::optional<bool> row_waits() requires(traits.moves_with_blocks) { return {}; }
+  [[nodiscard]] bool exchanges_next() { return first_.exchanges_next() || second_.exchanges_next(); }
+  [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
 
  private:
   result<void> take_turns(auto& ctx) {
@@ -39655,7 +39603,7 @@ CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
 }
 
 CAUSEWAY_DECL bool assignment::holds(std::int64_t block) const {
-  const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+  const auto has = [&](const nn::block_range& r) { return r.contains(block); };
   return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
 }
 
@@ -40179,6 +40127,8 @@ class run_group {
   [[nodiscard]] virtual bool run_ends() const { return false; }
   /// Whether a peer's part of the model may change, with what the policy keeps for it (parallel::exchange_state::rows).
   [[nodiscard]] virtual bool moves_blocks() const { return false; }
+  /// The peers of a stage make the same steps, each with other values, and meet in records alone (parallel::local_swarm).
+  [[nodiscard]] bool is_swarm() const { return exchanges_at_once() && !moves_blocks(); }
   /// Then: whether those who exchange may hold different blocks, so that each block is a row (round_entry::blocks).
   [[nodiscard]] virtual bool rows_by_block() const { return false; }
 

@@ -43753,6 +43753,7 @@ struct operand {
   std::int64_t depth_stride;
 
   [[nodiscard]] operand at(std::int64_t lane, std::int64_t depth) const noexcept {
+    if (data == nullptr) return *this;  // of a product over k = 0
     return {data + lane * lane_stride + depth * depth_stride, lane_stride, depth_stride};
   }
 };

@@ -107,7 +107,7 @@ clang() {
   # Not optimised, so the slow ones and those of peers lost from what takes local steps would take minutes; they have run as
   # g++ compiled them.
   (cd "$root" && ctest --preset clang --parallel "$jobs" -L "^($(echo $clang_folders compile_fail | tr ' ' '|'))\$" \
-    --label-exclude slow --exclude-regex '^parallel\.(local_pipeline|elastic|local_swarm)$')
+    --label-exclude slow --exclude-regex '^parallel\.(elastic|local_swarm)$')
 }
 
 single_folders="odr tensor policy fault"  # `dev` has single_include

@@ -26,16 +26,6 @@ import source_tree as tree
 from source_tree import DOORS, RANKS, ROOT, SIDE
 
 SOFT_LINES, HARD_LINES = 300, 400
-# Files that were longer when the limit came, and may have this many lines until somebody cuts them. No file joins them.
-STILL_LONG, STILL_LONG_LINES = {
-    "include/causeway/net/impl/asio_link.ipp",
-    "tests/membership/cluster.hpp",
-    "tests/membership/protocol.cpp",
-    "tests/net/asio_fabric.cpp",
-    "tests/net/inbox.cpp",
-    "tests/sim/checkpoint_crash.cpp",
-    "tests/train/member.cpp",
-}, 600
 
 # Headers without a test file of their own name: the file that tests them through the header they serve.
 TESTED_THROUGH = [
@@ -257,11 +247,8 @@ def check_mirror(sources, found):
 def check_length(path, lines, found):
     if path.removeprefix("include/") in (*tree.TIERS, tree.COMPILED):
         return  # lists that this program writes
-    limit = STILL_LONG_LINES if path in STILL_LONG else HARD_LINES
-    if lines > limit:
-        found.error(path, lines, f"{lines} lines; the limit is {limit}: cut the file along its subjects")
-    elif path in STILL_LONG and lines <= HARD_LINES:
-        found.error(path, lines, f"{lines} lines are few enough; take it off STILL_LONG in tools/check_tree.py")
+    if lines > HARD_LINES:
+        found.error(path, lines, f"{lines} lines; the limit is {HARD_LINES}: cut the file along its subjects")
     elif lines > SOFT_LINES:
         found.remark(path, f"{lines} lines; aim at {SOFT_LINES}")
 

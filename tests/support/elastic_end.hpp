@@ -36,6 +36,16 @@ inline std::vector<float> alike_at_the_end(elastic_run& cluster, const elastic_o
   return parameters;
 }
 
+/// The run has ended: every promise was kept, `peers` have finished, every sample counts, and all hold the same bits.
+template <class Cluster>
+void all_ended_alike(Cluster& cluster, std::uint32_t peers) {
+  INFO(cluster.violation().value_or("no violation"));
+  REQUIRE(!cluster.violation());
+  REQUIRE(cluster.finished() == peers);
+  CHECK(cluster.checker().samples().done() == cluster.budget());
+  for (std::uint32_t i = 1; i < peers; ++i) CHECK(cluster.parameters(i) == cluster.parameters(0));
+}
+
 }  // namespace support
 
 #endif  // CAUSEWAY_TESTS_SUPPORT_ELASTIC_END_HPP

@@ -11,11 +11,13 @@
 #include <causeway/net/frame.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -238,6 +240,23 @@ struct fabric_pair {
   peer_index to_b = 0;
   peer_index to_a = 0;
 };
+
+inline message_id in_epoch(std::uint32_t epoch, std::uint64_t step = 5) {
+  return {.channel = 1, .epoch = epoch, .step = step, .parent = 9};
+}
+
+/// Sends from one fabric to the other and compares.
+inline bool passes(fabric& from, peer_index to, fabric& at, peer_index of, std::size_t size, std::uint64_t step) {
+  const auto sent = pattern(size, 3);
+  std::vector<std::byte> got(size);
+  const auto in = at.receive(of, in_epoch(4, step), got);
+  const auto out = from.send(to, in_epoch(4, step), sent);
+  bool went = false;
+  std::thread other{[&] { went = from.wait(out, soon()).has_value(); }};
+  const auto outcome = at.wait(in, soon());
+  other.join();
+  return went && outcome && got == sent;
+}
 
 }  // namespace support
 

@@ -142,15 +142,6 @@ class CheckTree(WithTree):
         self.tree.add("core/low.hpp", body="\n" * (401 - own))
         self.refused("include/causeway/core/low.hpp:401", "the limit is 400")
 
-    def test_a_file_that_was_longer_may_stay_so_until_it_is_cut(self):
-        licence = "// SPDX-License-Identifier: Apache-2.0\n"
-        self.tree.write("tests/net/inbox.cpp", licence + "\n" * 599)
-        self.assertEqual(self.tree.check().returncode, 0, self.tree.check().stdout)
-        self.tree.write("tests/net/inbox.cpp", licence + "\n" * 600)
-        self.refused("tests/net/inbox.cpp:601", "the limit is 600")
-        self.tree.write("tests/net/inbox.cpp", licence)
-        self.refused("take it off STILL_LONG")
-
     def test_each_header_has_a_test_that_includes_it_first(self):
         self.tree.write("tests/core/low.cpp", "// SPDX-License-Identifier: Apache-2.0\n#include <vector>\n")
         self.refused("tests/core/low.cpp:2", "the header under test comes first")

@@ -96,6 +96,7 @@
 #include <causeway/net/impl/asio_mesh_engine.ipp>
 #include <causeway/net/impl/asio_outbox.ipp>
 #include <causeway/net/impl/asio_stream.ipp>
+#include <causeway/net/impl/asio_stream_waits.ipp>
 #include <causeway/net/impl/asio_transport.ipp>
 #include <causeway/net/impl/handshake_acceptor.ipp>
 #include <causeway/net/impl/rendezvous.ipp>

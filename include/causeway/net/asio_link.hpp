@@ -15,6 +15,7 @@
 #include <causeway/net/asio_memory_move.hpp>
 #include <causeway/net/asio_outbox.hpp>
 #include <causeway/net/asio_stream.hpp>
+#include <causeway/net/asio_stream_waits.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/epochs.hpp>
 #include <causeway/net/frame.hpp>
@@ -45,9 +46,6 @@ struct link_identity {
 class link {
  public:
   CAUSEWAY_DECL link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets);
-
-  /// A link of a mesh whose peers all know each other by the same numbers.
-  CAUSEWAY_DECL link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets);
 
   // All members need the context's lock.
 
@@ -120,9 +118,6 @@ class link {
 
   CAUSEWAY_DECL void write_some(stream& s);
 
-  CAUSEWAY_DECL void arm_write(stream& s);
-
-  /// The order in which frames go out: notices, control messages, chunks, bulk. A goodbye is the last.
   CAUSEWAY_DECL bool next_frame(stream& s);
 
   CAUSEWAY_DECL void finish_frame(stream& s);
@@ -136,8 +131,6 @@ class link {
   // ---- reading
 
   CAUSEWAY_DECL void read_some(stream& s);
-
-  CAUSEWAY_DECL void arm_read(stream& s);
 
   /// Handles what lies in the staging area. False when the stream must not be read on.
   CAUSEWAY_DECL bool parse_staged(stream& s);
@@ -167,12 +160,6 @@ class link {
   /// An offer to move there, or the answer to ours.
   CAUSEWAY_DECL bool hear_memory(stream& s, const frame_header& h);
 
-  CAUSEWAY_DECL void arm_wake(stream& s);
-
-  CAUSEWAY_DECL void look_again(stream& s);
-
-  CAUSEWAY_DECL void look_into_memory(stream& s);
-
   // ---- ending
 
   /// The peer spoke nonsense: drops it. Always false.
@@ -195,6 +182,7 @@ class link {
   inbox inbox_;
   frame_reader reader_;
   memory_move move_;
+  stream_waits waits_;
   past_epochs past_;
   std::optional<error> failure_;
   time_point failed_at_;

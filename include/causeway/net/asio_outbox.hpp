@@ -31,11 +31,16 @@ class outbox {
   /// Queues a control message. False when the peer has not taken far too many already.
   CAUSEWAY_DECL bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk);
 
-  bool take_urgent(outgoing_frame& out) { return take_control(urgent_, out); }
-  bool take_bulk(outgoing_frame& out) { return take_control(bulk_, out); }
+  /// What a stream carries.
+  struct share {
+    bool control;      ///< messages, urgent ones and bulk
+    bool chunks;       ///< of sends
+    bool data_stalls;  ///< of the other streams, so that bulk need not wait for it
+  };
 
-  /// The next chunk of the oldest send.
-  CAUSEWAY_DECL bool take_chunk(outgoing_frame& out);
+  /// Puts the stream's next frame into `s.out`: notices go first, then urgent messages, chunks, and bulk; a goodbye is the
+  /// last. False: it has none.
+  CAUSEWAY_DECL bool next_frame(stream& s, share of);
 
   /// A frame is out. Ends its send when that was the last of it.
   CAUSEWAY_DECL void written(outgoing_frame& out);
@@ -62,6 +67,9 @@ class outbox {
   };
 
   CAUSEWAY_DECL void count_control(std::size_t bytes);
+
+  // The next chunk of the oldest send.
+  CAUSEWAY_DECL bool take_chunk(outgoing_frame& out);
 
   CAUSEWAY_DECL bool take_control(std::deque<queued>& from, outgoing_frame& out);
 

@@ -7,15 +7,8 @@
 #include <causeway/net/asio_link.hpp>
 
 #include <algorithm>
-#include <mutex>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL link::link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
-    : link{shared,
-           {peer, peer, peer_name(peer), chunk_for(shared.options.chunk_bytes, sockets.size()),
-            chunk_for(shared.options.chunk_bytes, sockets.size())},
-           std::move(sockets)} {}
 
 CAUSEWAY_DECL link::link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets)
     : shared_{&shared},
@@ -26,6 +19,8 @@ CAUSEWAY_DECL link::link(link_context& shared, link_identity who, std::vector<tc
              {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes, &shared.early}},
       reader_{shared, who_.sender, inbox_},
       move_{shared, who_.sender, who_.name, outbox_},
+      waits_{shared, [this](stream& s) { guarded([&] { read_some(s); }); },
+             [this](stream& s) { guarded([&] { write_some(s); }); }},
       last_heard_{shared.clock.now()},
       gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
   for (tcp::socket& socket : sockets) take_socket(std::move(socket));
@@ -71,8 +66,7 @@ CAUSEWAY_DECL void link::receive(slot_index slot) {
 }
 
 CAUSEWAY_DECL void link::cancel(slot_index slot) {
-  if (shared_->operations[slot].is_send) return cancel_send(slot);
-  inbox_.cancel(slot);
+  shared_->operations[slot].is_send ? cancel_send(slot) : inbox_.cancel(slot);
 }
 
 CAUSEWAY_DECL void link::discard_before(std::uint32_t epoch) {
@@ -133,16 +127,16 @@ CAUSEWAY_DECL void link::lose(error why) {
 }
 
 CAUSEWAY_DECL bool link::over() const {
-  return std::none_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->open; });
+  return std::ranges::none_of(streams_, [](const auto& s) { return s->open; });
 }
 
 CAUSEWAY_DECL bool link::at_rest() const {
-  return std::none_of(streams_.begin(), streams_.end(),
-                      [](const auto& s) { return s->open || s->read_armed || s->write_armed || s->wakes != 0; });
+  return std::ranges::none_of(streams_,
+                              [](const auto& s) { return s->open || s->read_armed || s->write_armed || s->wakes != 0; });
 }
 
 CAUSEWAY_DECL bool link::is_paused() const {
-  return std::any_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->parked.has_value(); });
+  return std::ranges::any_of(streams_, [](const auto& s) { return s->parked.has_value(); });
 }
 
 CAUSEWAY_DECL stream& link::take_socket(tcp::socket socket) {
@@ -155,7 +149,7 @@ CAUSEWAY_DECL stream& link::take_socket(tcp::socket socket) {
 CAUSEWAY_DECL void link::look_after_streams(duration since_last_tick) {
   if (failure_) return end_farewell();
   const bool data_moved =
-      std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
+      std::ranges::any_of(streams_, [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
   data_stalls_ = outbox_.has_sends() && !data_moved;
   for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
 }
@@ -190,38 +184,14 @@ CAUSEWAY_DECL void link::write_some(stream& s) {
     if (!s.out.busy()) finish_frame(s);
     if (!s.open) return;
   }
-  arm_write(s);
-}
-
-CAUSEWAY_DECL void link::arm_write(stream& s) {
-  s.write_armed = true;
-  if (s.writes_memory) {
-    if (!s.memory->sleep_until_writable()) look_again(s);
-    return;
-  }
-  s.socket.async_wait(tcp::socket::wait_write, completion{[this, &s](std::error_code failure) {
-                        const std::lock_guard lock{shared_->mutex};
-                        s.write_armed = false;
-                        if (!failure) guarded([&] { write_some(s); });
-                      }});
+  waits_.to_write(s);
 }
 
 CAUSEWAY_DECL bool link::next_frame(stream& s) {
-  if (s.said_goodbye) return false;
-  if (!s.notices.empty()) {
-    s.out.begin(s.notices.front(), {}, false);
-    s.notices.pop_front();
-    return true;
-  }
-  if (is_first(s) && outbox_.take_urgent(s.out)) return true;
-  if (s.goodbye_due) {
-    s.said_goodbye = true;
-    s.out.begin(outbox_.header(frame_kind::goodbye), {}, false);
-    return true;
-  }
-  if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
-  if (!outbox_.take_chunk(s.out)) return is_first(s) && outbox_.take_bulk(s.out);
-  if (!reader_.drops()) (void)move_.consider(s, shared_->operations[s.out.slot].length);
+  const outbox::share share{
+      .control = is_first(s), .chunks = !is_first(s) || !who_.control_apart, .data_stalls = data_stalls_};
+  if (!outbox_.next_frame(s, share)) return false;
+  if (s.out.slot != no_slot && !reader_.drops()) (void)move_.consider(s, shared_->operations[s.out.slot].length);
   return true;
 }
 
@@ -274,20 +244,7 @@ CAUSEWAY_DECL void link::read_some(stream& s) {
       break;
     }
   }
-  arm_read(s);
-}
-
-CAUSEWAY_DECL void link::arm_read(stream& s) {
-  s.read_armed = true;
-  if (s.reads_memory) {
-    if (!s.memory->sleep_until_readable()) look_again(s);
-    return;
-  }
-  s.socket.async_wait(tcp::socket::wait_read, completion{[this, &s](std::error_code failure) {
-                        const std::lock_guard lock{shared_->mutex};
-                        s.read_armed = false;
-                        if (!failure) guarded([&] { read_some(s); });
-                      }});
+  waits_.to_read(s);
 }
 
 CAUSEWAY_DECL bool link::parse_staged(stream& s) {
@@ -378,15 +335,14 @@ CAUSEWAY_DECL void link::note_heard(stream& s, std::size_t n) {
 
 CAUSEWAY_DECL bool link::hear_goodbye(stream& s) {
   s.heard_goodbye = true;
-  const bool left = std::all_of(streams_.begin(), streams_.end(), [](const auto& x) { return x->heard_goodbye; });
-  if (left && !failure_) {
+  const bool left = std::ranges::all_of(streams_, [](const auto& x) { return x->heard_goodbye; });
+  if (!left) return false;
+  if (!failure_) {
     outbox_.drop_control();
     fail_with(fail(errc::peer_lost, who_.name, "it left the run"));
     shared_->options.log(severity::info, failure_->text());
   }
-  if (left) {
-    for (const auto& x : streams_) answer_goodbye(*x);
-  }
+  for (const auto& x : streams_) answer_goodbye(*x);
   return false;
 }
 
@@ -408,37 +364,9 @@ CAUSEWAY_DECL bool link::hear_memory(stream& s, const frame_header& h) {
   auto heard = move_.hear(s, h, reader_.drops());
   if (!heard) return reject(std::move(heard).error());
   if (*heard == memory_move::next::nothing) return true;
-  if (*heard == memory_move::next::wake) arm_wake(s);
+  if (*heard == memory_move::next::wake) waits_.to_be_woken(s);
   write_some(s);
   return s.open;
-}
-
-CAUSEWAY_DECL void link::arm_wake(stream& s) {
-  ++s.wakes;
-  s.memory->socket().async_wait(memory_stream::wake_socket::wait_read, completion{[this, &s](std::error_code failure) {
-                                  const std::lock_guard lock{shared_->mutex};
-                                  --s.wakes;
-                                  if (failure || !s.open) return;
-                                  s.memory->hear();
-                                  if (!s.memory->gone()) arm_wake(s);
-                                  look_into_memory(s);
-                                }});
-}
-
-CAUSEWAY_DECL void link::look_again(stream& s) {
-  ++s.wakes;
-  asio::post(s.memory->socket().get_executor(), std::function<void()>{[this, &s] {
-               const std::lock_guard lock{shared_->mutex};
-               --s.wakes;
-               if (s.open) look_into_memory(s);
-             }});
-}
-
-CAUSEWAY_DECL void link::look_into_memory(stream& s) {
-  guarded([&] {
-    if (s.reads_memory && std::exchange(s.read_armed, false)) read_some(s);
-    if (s.open && s.writes_memory && std::exchange(s.write_armed, false)) write_some(s);
-  });
 }
 
 CAUSEWAY_DECL void link::lose_to(const std::error_code& failure) {
@@ -454,9 +382,9 @@ CAUSEWAY_DECL void link::fail_with(error why) {
   failed_at_ = shared_->clock.now();
   outbox_.fail_sends(*failure_);
   for (const auto& s : streams_) {
-    if (s->out.slot != no_slot) shared_->operations.finish(s->out.slot, *failure_);
-    if (s->out.slot != no_slot) s->close();
-    s->out.slot = no_slot;
+    if (s->out.slot == no_slot) continue;
+    shared_->operations.finish(std::exchange(s->out.slot, no_slot), *failure_);
+    s->close();
   }
   inbox_.fail_all(*failure_);
   if (shared_->owner != nullptr) shared_->owner->hear_lost(who_.peer, *failure_);

@@ -19,7 +19,11 @@ CAUSEWAY_DECL mesh_engine::mesh_engine(peer_index self, std::uint64_t run_id, me
   links_.resize(connections.sockets.size());
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     if (peer == self) continue;
-    links_[peer] = std::make_unique<link>(shared_, static_cast<peer_index>(peer), std::move(connections.sockets[peer]));
+    auto& sockets = connections.sockets[peer];
+    const auto number = static_cast<peer_index>(peer);
+    const std::size_t chunk = chunk_for(shared_.options.chunk_bytes, sockets.size());
+    links_[peer] =
+        std::make_unique<link>(shared_, link_identity{number, number, peer_name(number), chunk, chunk}, std::move(sockets));
     links_[peer]->start_reading();
   }
   run();

@@ -22,6 +22,23 @@ CAUSEWAY_DECL bool outbox::post(frame_kind kind, std::vector<std::byte> bytes, b
   return after <= shared_->options.control_backlog && !too_much_for_all;
 }
 
+CAUSEWAY_DECL bool outbox::next_frame(stream& s, share of) {
+  if (s.said_goodbye) return false;
+  if (!s.notices.empty()) {
+    s.out.begin(s.notices.front(), {}, false);
+    s.notices.pop_front();
+    return true;
+  }
+  if (of.control && take_control(urgent_, s.out)) return true;
+  if (s.goodbye_due) {
+    s.said_goodbye = true;
+    s.out.begin(header(frame_kind::goodbye), {}, false);
+    return true;
+  }
+  if (of.chunks && take_chunk(s.out)) return true;
+  return of.control && (sends_.empty() || of.data_stalls) && take_control(bulk_, s.out);
+}
+
 CAUSEWAY_DECL bool outbox::take_chunk(outgoing_frame& out) {
   if (sends_.empty()) return false;
   pending_operation& op = shared_->operations[sends_.front()];

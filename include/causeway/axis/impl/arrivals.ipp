@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
 #define CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
 
-// Bodies of axis/arrivals.hpp.
-
 #include <causeway/axis/arrivals.hpp>
 
 #include <algorithm>

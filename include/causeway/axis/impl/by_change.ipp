@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
 #define CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
 
-// Bodies of axis/by_change.hpp.
-
 #include <causeway/axis/by_change.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {

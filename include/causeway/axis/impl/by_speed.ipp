@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
 #define CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
 
-// Bodies of axis/by_speed.hpp.
-
 #include <causeway/axis/by_speed.hpp>
 
 #include <algorithm>

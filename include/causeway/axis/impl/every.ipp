@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_EVERY_IPP
 #define CAUSEWAY_AXIS_IMPL_EVERY_IPP
 
-// Bodies of axis/every.hpp.
-
 #include <causeway/axis/every.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {

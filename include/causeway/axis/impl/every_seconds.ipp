@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_EVERY_SECONDS_IPP
 #define CAUSEWAY_AXIS_IMPL_EVERY_SECONDS_IPP
 
-// Bodies of axis/every_seconds.hpp.
-
 #include <causeway/axis/every_seconds.hpp>
 
 #include <algorithm>

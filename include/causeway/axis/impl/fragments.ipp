@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
 #define CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
 
-// Bodies of axis/fragments.hpp.
-
 #include <causeway/axis/fragments.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
 #define CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
 
-// Bodies of axis/global_samples.hpp.
-
 #include <causeway/axis/global_samples.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_GROUP_THRESHOLD_MEAN_IPP
 #define CAUSEWAY_AXIS_IMPL_GROUP_THRESHOLD_MEAN_IPP
 
-// Bodies of axis/group_threshold_mean.hpp.
-
 #include <causeway/axis/group_threshold_mean.hpp>
 #include <causeway/compress/group_map.hpp>
 

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_GROUPS_IPP
 #define CAUSEWAY_AXIS_IMPL_GROUPS_IPP
 
-// Bodies of axis/groups.hpp.
-
 #include <causeway/axis/groups.hpp>
 
 #include <algorithm>

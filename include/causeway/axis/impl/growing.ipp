@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_GROWING_IPP
 #define CAUSEWAY_AXIS_IMPL_GROWING_IPP
 
-// Bodies of axis/growing.hpp.
-
 #include <causeway/axis/growing.hpp>
 
 #include <cmath>

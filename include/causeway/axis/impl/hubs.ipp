@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_HUBS_IPP
 #define CAUSEWAY_AXIS_IMPL_HUBS_IPP
 
-// Bodies of axis/hubs.hpp.
-
 #include <causeway/axis/hubs.hpp>
 
 #include <string>

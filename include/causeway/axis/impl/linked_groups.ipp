@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
 #define CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
 
-// Bodies of axis/linked_groups.hpp.
-
 #include <causeway/axis/linked_groups.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
 #define CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
 
-// Bodies of axis/low_rank_mean.hpp.
-
 #include <causeway/axis/low_rank_mean.hpp>
 
 #include <algorithm>

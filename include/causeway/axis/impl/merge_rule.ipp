@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_MERGE_RULE_IPP
 #define CAUSEWAY_AXIS_IMPL_MERGE_RULE_IPP
 
-// Bodies of axis/merge_rule.hpp.
-
 #include <causeway/axis/merge_rule.hpp>
 
 #include <cmath>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
 #define CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
 
-// Bodies of axis/module_groups.hpp.
-
 #include <causeway/axis/module_groups.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_OUTER_IPP
 #define CAUSEWAY_AXIS_IMPL_OUTER_IPP
 
-// Bodies of axis/outer.hpp.
-
 #include <causeway/axis/outer.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {

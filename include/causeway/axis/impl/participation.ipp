@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
 #define CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
 
-// Bodies of axis/participation.hpp.
-
 #include <causeway/axis/participation.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
 #define CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
 
-// Bodies of axis/penalised_mean.hpp.
-
 #include <causeway/axis/penalised_mean.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/reduce.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
 
-// Bodies of collective/aggregator.hpp.
-
 #include <causeway/collective/aggregator.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {

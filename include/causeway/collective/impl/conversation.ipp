@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
 
-// Bodies of collective/conversation.hpp.
-
 #include <causeway/collective/conversation.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {

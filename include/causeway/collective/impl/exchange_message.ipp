@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
 
-// Bodies of collective/exchange_message.hpp.
-
 #include <causeway/collective/exchange_message.hpp>
 
 #include <cmath>

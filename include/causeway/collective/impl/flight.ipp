@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 
-// Bodies of collective/flight.hpp.
-
 #include <causeway/collective/flight.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 
-// Bodies of collective/gather.hpp.
-
 #include <causeway/collective/gather.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
 
-// Bodies of collective/link_times.hpp.
-
 #include <causeway/collective/link_times.hpp>
 
 #include <causeway/collective/conversation.hpp>

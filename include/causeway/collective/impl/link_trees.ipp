@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
 
-// Bodies of collective/link_trees.hpp.
-
 #include <causeway/collective/link_trees.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
 
-// Bodies of collective/mpi_site.hpp.
-
 #include <causeway/collective/mpi_site.hpp>
 
 #include <causeway/collective/mpi_sums.hpp>

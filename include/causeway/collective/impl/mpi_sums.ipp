@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_MPI_SUMS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_MPI_SUMS_IPP
 
-// Bodies of collective/mpi_sums.hpp.
-
 #include <causeway/collective/mpi_sums.hpp>
 
 #include <causeway/collective/all_reduce.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
 
-// Bodies of collective/norm_aggregators.hpp.
-
 #include <causeway/collective/norm_aggregators.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
 
-// Bodies of collective/options.hpp.
-
 #include <causeway/collective/options.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {

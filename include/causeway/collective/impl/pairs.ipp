@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
 
-// Bodies of collective/pairs.hpp.
-
 #include <causeway/collective/pairs.hpp>
 
 #include <numeric>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
 
-// Bodies of collective/relay_paths.hpp.
-
 #include <causeway/collective/relay_paths.hpp>
 
 #include <algorithm>

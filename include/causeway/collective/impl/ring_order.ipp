@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
 
-// Bodies of collective/ring_order.hpp.
-
 #include <causeway/collective/ring_order.hpp>
 
 #include <bit>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
 
-// Bodies of collective/server_residual.hpp.
-
 #include <causeway/collective/server_residual.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SHARED_SUM_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SHARED_SUM_IPP
 
-// Bodies of collective/shared_sum.hpp.
-
 #include <causeway/collective/shared_sum.hpp>
 
 #include <causeway/collective/sum.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
 
-// Bodies of collective/shares.hpp.
-
 #include <causeway/collective/shares.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
 
-// Bodies of collective/sum.hpp.
-
 #include <causeway/collective/sum.hpp>
 
 #include <atomic>

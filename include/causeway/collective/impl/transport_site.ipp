@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
 
-// Bodies of collective/transport_site.hpp.
-
 #include <causeway/collective/transport_site.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
 
-// Bodies of collective/tree_relays.hpp.
-
 #include <causeway/collective/tree_relays.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 
-// Bodies of collective/two_level_mean.hpp.
-
 #include <causeway/collective/two_level_mean.hpp>
 
 #include <causeway/collective/gather.hpp>

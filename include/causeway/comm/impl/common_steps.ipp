@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
 #define CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
 
-// Bodies of comm/common_steps.hpp.
-
 #include <causeway/comm/common_steps.hpp>
 
 #include <algorithm>

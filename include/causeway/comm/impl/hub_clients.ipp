@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_HUB_CLIENTS_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_CLIENTS_IPP
 
-// Bodies of comm/hub_clients.hpp.
-
 #include <causeway/comm/hub_clients.hpp>
 
 #include <cstring>

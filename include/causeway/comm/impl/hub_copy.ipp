@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
 
-// Bodies of comm/hub_copy.hpp.
-
 #include <causeway/comm/hub_copy.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
 
-// Bodies of comm/hub_line.hpp.
-
 #include <causeway/comm/hub_line.hpp>
 
 #include <causeway/collective/channels.hpp>

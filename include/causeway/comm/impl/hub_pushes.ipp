@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_HUB_PUSHES_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_PUSHES_IPP
 
-// Bodies of comm/hub_pushes.hpp.
-
 #include <causeway/comm/hub_pushes.hpp>
 
 #include <string>

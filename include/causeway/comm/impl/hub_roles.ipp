@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_HUB_ROLES_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_ROLES_IPP
 
-// Bodies of comm/hub_roles.hpp.
-
 #include <causeway/comm/hub_roles.hpp>
 
 #include <causeway/core/rng.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
 
-// Bodies of comm/hub_rules.hpp.
-
 #include <causeway/comm/hub_rules.hpp>
 
 #include <cmath>

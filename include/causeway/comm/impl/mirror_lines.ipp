@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_MIRROR_LINES_IPP
 #define CAUSEWAY_COMM_IMPL_MIRROR_LINES_IPP
 
-// Bodies of comm/mirror_lines.hpp.
-
 #include <causeway/comm/mirror_lines.hpp>
 
 #include <causeway/collective/channels.hpp>

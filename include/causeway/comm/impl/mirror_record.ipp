@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_MIRROR_RECORD_IPP
 #define CAUSEWAY_COMM_IMPL_MIRROR_RECORD_IPP
 
-// Bodies of comm/mirror_record.hpp.
-
 #include <causeway/comm/mirror_record.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_PATH_ROSTER_IPP
 #define CAUSEWAY_COMM_IMPL_PATH_ROSTER_IPP
 
-// Bodies of comm/path_roster.hpp.
-
 #include <causeway/comm/path_roster.hpp>
 
 #include <algorithm>

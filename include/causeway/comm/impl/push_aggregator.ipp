@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
 #define CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
 
-// Bodies of comm/push_aggregator.hpp.
-
 #include <causeway/comm/push_aggregator.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
 #define CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
 
-// Bodies of comm/server_client.hpp.
-
 #include <causeway/comm/server_client.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMPRESS_IMPL_GROUP_MAP_IPP
 #define CAUSEWAY_COMPRESS_IMPL_GROUP_MAP_IPP
 
-// Bodies of compress/group_map.hpp.
-
 #include <causeway/compress/group_map.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_COMPRESS_IMPL_VALUE_GROUPS_IPP
 #define CAUSEWAY_COMPRESS_IMPL_VALUE_GROUPS_IPP
 
-// Bodies of compress/value_groups.hpp.
-
 #include <causeway/compress/value_groups.hpp>
 
 #include <causeway/compress/group_map.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_CORE_IMPL_RNG_IPP
 #define CAUSEWAY_CORE_IMPL_RNG_IPP
 
-// Bodies of core/rng.hpp.
-
 #include <causeway/core/rng.hpp>
 
 #include <cmath>

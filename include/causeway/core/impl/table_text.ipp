@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
 #define CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
 
-// Bodies of core/table_text.hpp.
-
 #include <causeway/core/table_text.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace text {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_BATCHER_IPP
 #define CAUSEWAY_DATA_IMPL_BATCHER_IPP
 
-// Bodies of data/batcher.hpp.
-
 #include <causeway/data/batcher.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_BPE_TABLE_IPP
 #define CAUSEWAY_DATA_IMPL_BPE_TABLE_IPP
 
-// Bodies of data/bpe_table.hpp.
-
 #include <causeway/data/bpe_table.hpp>
 
 #include <causeway/core/hash.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_BPE_TOKENIZER_IPP
 #define CAUSEWAY_DATA_IMPL_BPE_TOKENIZER_IPP
 
-// Bodies of data/bpe_tokenizer.hpp.
-
 #include <causeway/data/bpe_tokenizer.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_BPE_TRAINER_IPP
 #define CAUSEWAY_DATA_IMPL_BPE_TRAINER_IPP
 
-// Bodies of data/bpe_trainer.hpp.
-
 #include <causeway/data/bpe_trainer.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_DATA_FILES_IPP
 #define CAUSEWAY_DATA_IMPL_DATA_FILES_IPP
 
-// Bodies of data/data_files.hpp.
-
 #include <causeway/data/data_files.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_DOCUMENT_ROUTER_IPP
 #define CAUSEWAY_DATA_IMPL_DOCUMENT_ROUTER_IPP
 
-// Bodies of data/document_router.hpp.
-
 #include <causeway/data/document_router.hpp>
 
 #include <algorithm>

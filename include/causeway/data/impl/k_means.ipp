@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_K_MEANS_IPP
 #define CAUSEWAY_DATA_IMPL_K_MEANS_IPP
 
-// Bodies of data/k_means.hpp.
-
 #include <causeway/data/k_means.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_PRE_TOKENIZER_IPP
 #define CAUSEWAY_DATA_IMPL_PRE_TOKENIZER_IPP
 
-// Bodies of data/pre_tokenizer.hpp.
-
 #include <causeway/data/pre_tokenizer.hpp>
 
 #include <causeway/data/text.hpp>

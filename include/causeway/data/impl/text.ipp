@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_TEXT_IPP
 #define CAUSEWAY_DATA_IMPL_TEXT_IPP
 
-// Bodies of data/text.hpp.
-
 #include <causeway/data/text.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_TOKEN_SHARD_IPP
 #define CAUSEWAY_DATA_IMPL_TOKEN_SHARD_IPP
 
-// Bodies of data/token_shard.hpp.
-
 #include <causeway/data/token_shard.hpp>
 
 #include <cstring>

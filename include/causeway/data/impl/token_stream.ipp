@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_TOKEN_STREAM_IPP
 #define CAUSEWAY_DATA_IMPL_TOKEN_STREAM_IPP
 
-// Bodies of data/token_stream.hpp.
-
 #include <causeway/data/token_stream.hpp>
 
 #include <algorithm>

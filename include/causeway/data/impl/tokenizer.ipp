@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_DATA_IMPL_TOKENIZER_IPP
 #define CAUSEWAY_DATA_IMPL_TOKENIZER_IPP
 
-// Bodies of data/tokenizer.hpp.
-
 #include <causeway/data/tokenizer.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {

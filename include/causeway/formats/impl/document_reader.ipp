@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_FORMATS_IMPL_DOCUMENT_READER_IPP
 #define CAUSEWAY_FORMATS_IMPL_DOCUMENT_READER_IPP
 
-// Bodies of formats/document_reader.hpp.
-
 #include <causeway/formats/document_reader.hpp>
 
 #include <causeway/core/hash.hpp>

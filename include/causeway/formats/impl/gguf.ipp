@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_FORMATS_IMPL_GGUF_IPP
 #define CAUSEWAY_FORMATS_IMPL_GGUF_IPP
 
-// Bodies of formats/gguf.hpp.
-
 #include <causeway/formats/gguf.hpp>
 #include <causeway/formats/safetensors.hpp>
 #include <causeway/tensor/dtype.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_FORMATS_IMPL_GGUF_MODEL_IPP
 #define CAUSEWAY_FORMATS_IMPL_GGUF_MODEL_IPP
 
-// Bodies of formats/gguf_model.hpp.
-
 #include <causeway/formats/gguf_model.hpp>
 
 #include <causeway/formats/huggingface.hpp>

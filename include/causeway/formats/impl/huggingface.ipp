@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_FORMATS_IMPL_HUGGINGFACE_IPP
 #define CAUSEWAY_FORMATS_IMPL_HUGGINGFACE_IPP
 
-// Bodies of formats/huggingface.hpp.
-
 #include <causeway/formats/huggingface.hpp>
 #include <causeway/io/file.hpp>
 

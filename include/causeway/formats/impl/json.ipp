@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_FORMATS_IMPL_JSON_IPP
 #define CAUSEWAY_FORMATS_IMPL_JSON_IPP
 
-// Bodies of formats/json.hpp.
-
 #include <causeway/formats/json.hpp>
 
 #include <algorithm>

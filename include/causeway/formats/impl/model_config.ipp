@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_FORMATS_IMPL_MODEL_CONFIG_IPP
 #define CAUSEWAY_FORMATS_IMPL_MODEL_CONFIG_IPP
 
-// Bodies of formats/model_config.hpp.
-
 #include <causeway/formats/model_config.hpp>
 
 #include <algorithm>

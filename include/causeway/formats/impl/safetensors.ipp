@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_FORMATS_IMPL_SAFETENSORS_IPP
 #define CAUSEWAY_FORMATS_IMPL_SAFETENSORS_IPP
 
-// Bodies of formats/safetensors.hpp.
-
 #include <causeway/formats/safetensors.hpp>
 #include <causeway/tensor/dtype.hpp>
 

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_FORMATS_IMPL_TOKENIZER_FOLDER_IPP
 #define CAUSEWAY_FORMATS_IMPL_TOKENIZER_FOLDER_IPP
 
-// Bodies of formats/tokenizer_folder.hpp.
-
 #include <causeway/formats/tokenizer_folder.hpp>
 
 #include <causeway/formats/json.hpp>

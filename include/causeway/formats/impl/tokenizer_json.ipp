@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_FORMATS_IMPL_TOKENIZER_JSON_IPP
 #define CAUSEWAY_FORMATS_IMPL_TOKENIZER_JSON_IPP
 
-// Bodies of formats/tokenizer_json.hpp.
-
 #include <causeway/formats/tokenizer_json.hpp>
 
 #include <causeway/data/pre_tokenizer.hpp>

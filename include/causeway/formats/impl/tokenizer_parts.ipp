@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_FORMATS_IMPL_TOKENIZER_PARTS_IPP
 #define CAUSEWAY_FORMATS_IMPL_TOKENIZER_PARTS_IPP
 
-// Bodies of formats/tokenizer_parts.hpp.
-
 #include <causeway/formats/tokenizer_parts.hpp>
 
 #include <algorithm>

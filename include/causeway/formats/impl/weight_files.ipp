@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_FORMATS_IMPL_WEIGHT_FILES_IPP
 #define CAUSEWAY_FORMATS_IMPL_WEIGHT_FILES_IPP
 
-// Bodies of formats/weight_files.hpp.
-
 #include <causeway/formats/weight_files.hpp>
 
 #include <causeway/core/hash.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_IO_IMPL_ARCHIVE_IPP
 #define CAUSEWAY_IO_IMPL_ARCHIVE_IPP
 
-// Bodies of io/archive.hpp.
-
 #include <causeway/io/archive.hpp>
 
 #include <cstring>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_IO_IMPL_CEREAL_ARCHIVE_IPP
 #define CAUSEWAY_IO_IMPL_CEREAL_ARCHIVE_IPP
 
-// Bodies of io/cereal_archive.hpp.
-
 #include <causeway/io/cereal_archive.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
 #define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
 
-// Bodies of io/checkpoint.hpp.
-
 #include <causeway/io/checkpoint.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_IO_IMPL_FILE_IPP
 #define CAUSEWAY_IO_IMPL_FILE_IPP
 
-// Bodies of io/file.hpp.
-
 #include <causeway/io/file.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
 
-// Bodies of io/file_storage.hpp.
-
 #include <causeway/io/file_storage.hpp>
 
 #include <cstring>

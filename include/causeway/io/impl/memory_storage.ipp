@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
 
-// Bodies of io/memory_storage.hpp.
-
 #include <causeway/io/memory_storage.hpp>
 
 #include <algorithm>

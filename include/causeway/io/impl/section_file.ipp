@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
 #define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
 
-// Bodies of io/section_file.hpp.
-
 #include <causeway/io/section_file.hpp>
 
 #include <algorithm>

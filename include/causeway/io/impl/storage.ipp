@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_STORAGE_IPP
 
-// Bodies of io/storage.hpp.
-
 #include <causeway/io/storage.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 #define CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 
-// Bodies of kernels/attention.hpp: which instructions compute it.
-
 #include <causeway/kernels/attention.hpp>
 #include <causeway/kernels/attention_backward.hpp>
 #include <causeway/kernels/attention_forward.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 #define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 
-// Bodies of kernels/bf16_kernels.hpp.
-
 #include <causeway/kernels/bf16_kernels.hpp>
 
 #include <causeway/kernels/activation.hpp>

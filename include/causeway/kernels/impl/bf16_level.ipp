@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
 #define CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
 
-// Bodies of kernels/bf16_level.hpp.
-
 #include <causeway/kernels/bf16_level.hpp>
 #include <causeway/kernels/packed_gemm_amx.hpp>
 #include <causeway/kernels/packed_gemm_avx512.hpp>

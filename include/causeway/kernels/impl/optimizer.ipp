@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
 #define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
 
-// Bodies of kernels/optimizer.hpp.
-
 #include <causeway/kernels/optimizer.hpp>
 
 #include <causeway/kernels/adamw_kernel.hpp>

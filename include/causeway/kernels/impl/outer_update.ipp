@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_KERNELS_IMPL_OUTER_UPDATE_IPP
 #define CAUSEWAY_KERNELS_IMPL_OUTER_UPDATE_IPP
 
-// Bodies of kernels/outer_update.hpp.
-
 #include <causeway/kernels/outer_update.hpp>
 
 #include <causeway/kernels/simd_math.hpp>

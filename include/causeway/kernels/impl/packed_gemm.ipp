@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 #define CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 
-// Bodies of kernels/packed_gemm.hpp: how a product is cut into shares, blocks and tiles.
-
 #include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/kernels/packed_gemm_amx.hpp>
 #include <causeway/kernels/packed_gemm_avx2.hpp>

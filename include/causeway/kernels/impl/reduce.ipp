@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
 #define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
 
-// Bodies of kernels/reduce.hpp.
-
 #include <causeway/kernels/reduce.hpp>
 
 #include <causeway/kernels/finite.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
 #define CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
 
-// Bodies of kernels/row_hash.hpp.
-
 #include <causeway/kernels/row_hash.hpp>
 
 #include <causeway/core/hash.hpp>

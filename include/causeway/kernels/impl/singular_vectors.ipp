@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_KERNELS_IMPL_SINGULAR_VECTORS_IPP
 #define CAUSEWAY_KERNELS_IMPL_SINGULAR_VECTORS_IPP
 
-// Bodies of kernels/singular_vectors.hpp.
-
 #include <causeway/kernels/singular_vectors.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_ACCEPTOR_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_ACCEPTOR_IPP
 
-// Bodies of membership/acceptor.hpp.
-
 #include <causeway/membership/acceptor.hpp>
 
 #include <algorithm>

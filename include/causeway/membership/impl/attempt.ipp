@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_ATTEMPT_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_ATTEMPT_IPP
 
-// Bodies of membership/attempt.hpp.
-
 #include <causeway/membership/attempt.hpp>
 
 #include <algorithm>

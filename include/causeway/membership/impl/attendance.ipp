@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_ATTENDANCE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_ATTENDANCE_IPP
 
-// Bodies of membership/attendance.hpp.
-
 #include <causeway/membership/attendance.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {

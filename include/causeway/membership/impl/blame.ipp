@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_BLAME_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_BLAME_IPP
 
-// Bodies of membership/blame.hpp.
-
 #include <causeway/membership/blame.hpp>
 
 #include <set>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_CANDIDATE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_CANDIDATE_IPP
 
-// Bodies of membership/candidate.hpp.
-
 #include <causeway/membership/candidate.hpp>
 
 #include <algorithm>

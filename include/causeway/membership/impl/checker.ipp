@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_CHECKER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_CHECKER_IPP
 
-// Bodies of membership/checker.hpp.
-
 #include <causeway/membership/checker.hpp>
 
 #include <algorithm>

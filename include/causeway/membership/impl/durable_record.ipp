@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
 
-// Bodies of membership/durable_record.hpp.
-
 #include <causeway/membership/durable_record.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {

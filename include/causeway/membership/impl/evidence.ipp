@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_EVIDENCE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_EVIDENCE_IPP
 
-// Bodies of membership/evidence.hpp.
-
 #include <causeway/membership/evidence.hpp>
 
 #include <algorithm>

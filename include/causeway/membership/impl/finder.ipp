@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_FINDER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_FINDER_IPP
 
-// Bodies of membership/finder.hpp.
-
 #include <causeway/membership/finder.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_FOLLOWER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_FOLLOWER_IPP
 
-// Bodies of membership/follower.hpp.
-
 #include <causeway/membership/follower.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {

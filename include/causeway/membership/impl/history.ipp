@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_HISTORY_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_HISTORY_IPP
 
-// Bodies of membership/history.hpp.
-
 #include <causeway/membership/history.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_LEADER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_LEADER_IPP
 
-// Bodies of membership/leader.hpp.
-
 #include <causeway/membership/leader.hpp>
 
 #include <algorithm>

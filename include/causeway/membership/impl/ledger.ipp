@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
 
-// Bodies of membership/ledger.hpp.
-
 #include <causeway/membership/ledger.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_MESSAGES_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_MESSAGES_IPP
 
-// Bodies of membership/messages.hpp.
-
 #include <causeway/membership/messages.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_OUTLOOK_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_OUTLOOK_IPP
 
-// Bodies of membership/outlook.hpp.
-
 #include <causeway/membership/outlook.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_PEER_TABLE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_PEER_TABLE_IPP
 
-// Bodies of membership/peer_table.hpp.
-
 #include <causeway/membership/peer_table.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
 
-// Bodies of membership/proposal.hpp.
-
 #include <causeway/membership/proposal.hpp>
 
 #include <algorithm>

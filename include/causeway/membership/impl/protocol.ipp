@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_PROTOCOL_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_PROTOCOL_IPP
 
-// Bodies of membership/protocol.hpp.
-
 #include <causeway/membership/protocol.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
 
-// Bodies of membership/records.hpp.
-
 #include <causeway/membership/records.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_REFOUND_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_REFOUND_IPP
 
-// Bodies of membership/refound.hpp.
-
 #include <causeway/membership/refound.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {

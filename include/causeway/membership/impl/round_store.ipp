@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
 
-// Bodies of membership/round_store.hpp.
-
 #include <causeway/membership/round_store.hpp>
 
 #include <algorithm>

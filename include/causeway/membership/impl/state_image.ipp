@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
 
-// Bodies of membership/state_image.hpp.
-
 #include <causeway/membership/state_image.hpp>
 
 #include <cstring>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
 
-// Bodies of net/asio_accept.hpp.
-
 #include <causeway/net/asio_accept.hpp>
 
 #include <new>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
 
-// Bodies of net/asio_ask.hpp.
-
 #include <causeway/net/asio_ask.hpp>
 #include <causeway/net/asio_conversation.hpp>
 #include <causeway/net/codec.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_CONVERSATION_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_CONVERSATION_IPP
 
-// Bodies of net/asio_conversation.hpp.
-
 #include <causeway/net/asio_conversation.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_CORE_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_CORE_IPP
 
-// Bodies of net/asio_core.hpp.
-
 #include <causeway/net/asio_core.hpp>
 
 #include <algorithm>

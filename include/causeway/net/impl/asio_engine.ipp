@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
 
-// Bodies of net/asio_engine.hpp.
-
 #include <causeway/net/asio_engine.hpp>
 
 #include <algorithm>

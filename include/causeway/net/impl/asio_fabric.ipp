@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
 
-// Bodies of net/asio_fabric.hpp.
-
 #include <causeway/net/asio_fabric.hpp>
 
 #include <causeway/net/asio_core.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_FRAME_READER_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_FRAME_READER_IPP
 
-// Bodies of net/asio_frame_reader.hpp.
-
 #include <causeway/net/asio_frame_reader.hpp>
 
 #include <algorithm>

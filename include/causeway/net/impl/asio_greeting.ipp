@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_GREETING_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_GREETING_IPP
 
-// Bodies of net/asio_greeting.hpp.
-
 #include <causeway/net/asio_greeting.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {

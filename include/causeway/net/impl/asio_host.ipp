@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
 
-// Bodies of net/asio_host.hpp.
-
 #include <causeway/net/asio_host.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
 
-// Bodies of net/asio_join.hpp.
-
 #include <causeway/net/asio_join.hpp>
 
 #include <algorithm>

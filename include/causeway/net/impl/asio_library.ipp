@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
 
-// Bodies of net/asio_library.hpp.
-
 #include <causeway/net/asio_library.hpp>
 
 #include <fstream>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_LINK_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_LINK_IPP
 
-// Bodies of net/asio_link.hpp.
-
 #include <causeway/net/asio_link.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
 
-// Bodies of net/asio_listener.hpp.
-
 #include <causeway/net/asio_listener.hpp>
 
 #include <causeway/net/asio_accept.hpp>

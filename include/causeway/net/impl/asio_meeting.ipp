@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
 
-// Bodies of net/asio_meeting.hpp.
-
 #include <causeway/net/asio_meeting.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_MEMORY_MOVE_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_MEMORY_MOVE_IPP
 
-// Bodies of net/asio_memory_move.hpp.
-
 #include <causeway/net/asio_memory_move.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
 
-// Bodies of net/asio_mesh.hpp.
-
 #include <causeway/net/asio_mesh.hpp>
 
 #include <causeway/net/asio_accept.hpp>

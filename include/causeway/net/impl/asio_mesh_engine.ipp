@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_MESH_ENGINE_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_MESH_ENGINE_IPP
 
-// Bodies of net/asio_mesh_engine.hpp.
-
 #include <causeway/net/asio_mesh_engine.hpp>
 
 #include <causeway/net/asio_link.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
 
-// Bodies of net/asio_outbox.hpp.
-
 #include <causeway/net/asio_outbox.hpp>
 
 #include <algorithm>

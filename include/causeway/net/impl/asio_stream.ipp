@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
 
-// Bodies of net/asio_stream.hpp.
-
 #include <causeway/net/asio_stream.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_STREAM_WAITS_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_STREAM_WAITS_IPP
 
-// Bodies of net/asio_stream_waits.hpp.
-
 #include <causeway/net/asio_stream_waits.hpp>
 
 #include <mutex>

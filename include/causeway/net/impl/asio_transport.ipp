@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ASIO_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_TRANSPORT_IPP
 
-// Bodies of net/asio_transport.hpp.
-
 #include <causeway/net/asio_transport.hpp>
 
 #include <causeway/net/asio_mesh_engine.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
 #define CAUSEWAY_NET_IMPL_CODEC_IPP
 
-// Bodies of net/codec.hpp.
-
 #include <causeway/net/codec.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {

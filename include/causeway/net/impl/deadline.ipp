@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
 #define CAUSEWAY_NET_IMPL_DEADLINE_IPP
 
-// Bodies of net/deadline.hpp.
-
 #include <causeway/net/deadline.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
 #define CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
 
-// Bodies of net/descriptors.hpp.
-
 #include <causeway/net/descriptors.hpp>
 
 #include <algorithm>

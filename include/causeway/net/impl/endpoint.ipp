@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_ENDPOINT_IPP
 #define CAUSEWAY_NET_IMPL_ENDPOINT_IPP
 
-// Bodies of net/endpoint.hpp.
-
 #include <causeway/net/endpoint.hpp>
 
 #include <charconv>

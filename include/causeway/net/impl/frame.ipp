@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_FRAME_IPP
 #define CAUSEWAY_NET_IMPL_FRAME_IPP
 
-// Bodies of net/frame.hpp.
-
 #include <causeway/net/frame.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {

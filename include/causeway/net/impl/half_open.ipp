@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_HALF_OPEN_IPP
 #define CAUSEWAY_NET_IMPL_HALF_OPEN_IPP
 
-// Bodies of net/half_open.hpp.
-
 #include <causeway/net/half_open.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {

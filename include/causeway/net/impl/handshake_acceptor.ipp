@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_HANDSHAKE_ACCEPTOR_IPP
 #define CAUSEWAY_NET_IMPL_HANDSHAKE_ACCEPTOR_IPP
 
-// Bodies of net/handshake_acceptor.hpp.
-
 #include <causeway/net/handshake_acceptor.hpp>
 
 #include <algorithm>

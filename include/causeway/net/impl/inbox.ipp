@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_INBOX_IPP
 #define CAUSEWAY_NET_IMPL_INBOX_IPP
 
-// Bodies of net/inbox.hpp.
-
 #include <causeway/net/inbox.hpp>
 
 #include <algorithm>

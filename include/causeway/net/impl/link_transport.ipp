@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
 
-// Bodies of net/link_transport.hpp.
-
 #include <causeway/net/link_transport.hpp>
 
 #include <algorithm>

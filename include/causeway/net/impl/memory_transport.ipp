@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
 
-// Bodies of net/memory_transport.hpp.
-
 #include <causeway/net/memory_transport.hpp>
 
 #include <algorithm>

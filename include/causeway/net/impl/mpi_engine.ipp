@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_MPI_ENGINE_IPP
 #define CAUSEWAY_NET_IMPL_MPI_ENGINE_IPP
 
-// Bodies of net/mpi_engine.hpp.
-
 #include <causeway/net/mpi_engine.hpp>
 
 #include <algorithm>

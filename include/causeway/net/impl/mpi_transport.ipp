@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
 
-// Bodies of net/mpi_transport.hpp.
-
 #include <causeway/net/mpi_transport.hpp>
 
 #include <causeway/net/mpi_engine.hpp>

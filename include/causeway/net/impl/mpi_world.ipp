@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_MPI_WORLD_IPP
 #define CAUSEWAY_NET_IMPL_MPI_WORLD_IPP
 
-// Bodies of net/mpi_world.hpp.
-
 #include <causeway/net/mpi_world.hpp>
 
 #include <causeway/net/mpi_library.hpp>

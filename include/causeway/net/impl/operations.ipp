@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_OPERATIONS_IPP
 #define CAUSEWAY_NET_IMPL_OPERATIONS_IPP
 
-// Bodies of net/operations.hpp.
-
 #include <causeway/net/operations.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_RENDEZVOUS_IPP
 #define CAUSEWAY_NET_IMPL_RENDEZVOUS_IPP
 
-// Bodies of net/rendezvous.hpp.
-
 #include <causeway/net/rendezvous.hpp>
 
 #include <causeway/net/asio_host.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_SHARED_RINGS_IPP
 #define CAUSEWAY_NET_IMPL_SHARED_RINGS_IPP
 
-// Bodies of net/shared_rings.hpp.
-
 #include <causeway/net/shared_rings.hpp>
 
 #include <fcntl.h>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
 #define CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
 
-// Bodies of net/side_thread.hpp.
-
 #include <causeway/net/side_thread.hpp>
 
 #include <system_error>

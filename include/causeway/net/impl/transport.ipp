@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 
-// Bodies of net/transport.hpp.
-
 #include <causeway/net/transport.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {

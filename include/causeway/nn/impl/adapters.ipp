@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NN_IMPL_ADAPTERS_IPP
 #define CAUSEWAY_NN_IMPL_ADAPTERS_IPP
 
-// Bodies of nn/adapters.hpp.
-
 #include <causeway/nn/adapters.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
 #define CAUSEWAY_NN_IMPL_DECLARATION_IPP
 
-// Bodies of nn/declaration.hpp.
-
 #include <causeway/nn/declaration.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NN_IMPL_GPT_IPP
 #define CAUSEWAY_NN_IMPL_GPT_IPP
 
-// Bodies of nn/gpt.hpp.
-
 #include <causeway/nn/gpt.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NN_IMPL_LLAMA_IPP
 #define CAUSEWAY_NN_IMPL_LLAMA_IPP
 
-// Bodies of nn/llama.hpp.
-
 #include <causeway/nn/llama.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
 #define CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
 
-// Bodies of nn/memory_estimate.hpp.
-
 #include <causeway/nn/memory_estimate.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
 #define CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
 
-// Bodies of nn/micro_batch.hpp.
-
 #include <causeway/nn/micro_batch.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
 #define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
 
-// Bodies of nn/model_part.hpp.
-
 #include <causeway/nn/model_part.hpp>
 
 #include <algorithm>

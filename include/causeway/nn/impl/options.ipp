@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_NN_IMPL_OPTIONS_IPP
 #define CAUSEWAY_NN_IMPL_OPTIONS_IPP
 
-// Bodies of nn/options.hpp.
-
 #include <causeway/nn/options.hpp>
 
 #include <algorithm>

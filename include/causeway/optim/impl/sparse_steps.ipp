@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_OPTIM_IMPL_SPARSE_STEPS_IPP
 #define CAUSEWAY_OPTIM_IMPL_SPARSE_STEPS_IPP
 
-// Bodies of optim/sparse_steps.hpp.
-
 #include <causeway/optim/sparse_steps.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
 #define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
 
-// Bodies of parallel/micro_batches.hpp.
-
 #include <causeway/parallel/micro_batches.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
 #define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
 
-// Bodies of parallel/tied_table.hpp.
-
 #include <causeway/parallel/tied_table.hpp>
 
 #include <algorithm>

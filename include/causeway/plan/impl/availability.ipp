@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
 #define CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
 
-// Bodies of plan/availability.hpp.
-
 #include <causeway/plan/availability.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_BATCH_RATE_IPP
 #define CAUSEWAY_PLAN_IMPL_BATCH_RATE_IPP
 
-// Bodies of plan/batch_rate.hpp.
-
 #include <causeway/plan/batch_rate.hpp>
 
 #include <algorithm>

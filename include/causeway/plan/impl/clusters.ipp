@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_CLUSTERS_IPP
 #define CAUSEWAY_PLAN_IMPL_CLUSTERS_IPP
 
-// Bodies of plan/clusters.hpp.
-
 #include <causeway/plan/clusters.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_DTFM_IPP
 #define CAUSEWAY_PLAN_IMPL_DTFM_IPP
 
-// Bodies of plan/dtfm.hpp.
-
 #include <causeway/plan/dtfm.hpp>
 
 #include <numeric>

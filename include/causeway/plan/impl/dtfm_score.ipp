@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_DTFM_SCORE_IPP
 #define CAUSEWAY_PLAN_IMPL_DTFM_SCORE_IPP
 
-// Bodies of plan/dtfm_score.hpp.
-
 #include <causeway/plan/dtfm_score.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
 #define CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
 
-// Bodies of plan/flow_search.hpp.
-
 #include <causeway/plan/flow_search.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_LINK_FIXTURES_IPP
 #define CAUSEWAY_PLAN_IMPL_LINK_FIXTURES_IPP
 
-// Bodies of plan/link_fixtures.hpp.
-
 #include <causeway/plan/link_fixtures.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
 #define CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
 
-// Bodies of plan/link_matrix.hpp.
-
 #include <causeway/plan/link_matrix.hpp>
 
 #include <cmath>

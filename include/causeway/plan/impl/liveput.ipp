@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
 #define CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
 
-// Bodies of plan/liveput.hpp.
-
 #include <causeway/plan/liveput.hpp>
 
 #include <numeric>

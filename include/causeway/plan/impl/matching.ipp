@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_MATCHING_IPP
 #define CAUSEWAY_PLAN_IMPL_MATCHING_IPP
 
-// Bodies of plan/matching.hpp.
-
 #include <causeway/plan/matching.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_OPEN_PATH_IPP
 #define CAUSEWAY_PLAN_IMPL_OPEN_PATH_IPP
 
-// Bodies of plan/open_path.hpp.
-
 #include <causeway/plan/open_path.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_PEER_GRID_IPP
 #define CAUSEWAY_PLAN_IMPL_PEER_GRID_IPP
 
-// Bodies of plan/peer_grid.hpp.
-
 #include <causeway/plan/peer_grid.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_PICTURE_IPP
 #define CAUSEWAY_PLAN_IMPL_PICTURE_IPP
 
-// Bodies of plan/picture.hpp.
-
 #include <causeway/plan/picture.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
 #define CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
 
-// Bodies of plan/pipeline_clock.hpp.
-
 #include <causeway/plan/pipeline_clock.hpp>
 
 #include <algorithm>

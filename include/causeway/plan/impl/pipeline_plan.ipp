@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_PIPELINE_PLAN_IPP
 #define CAUSEWAY_PLAN_IMPL_PIPELINE_PLAN_IPP
 
-// Bodies of plan/pipeline_plan.hpp.
-
 #include <causeway/plan/pipeline_plan.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
 #define CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
 
-// Bodies of plan/placement.hpp.
-
 #include <causeway/plan/placement.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_IPP
 #define CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_IPP
 
-// Bodies of plan/preemption_trace.hpp.
-
 #include <causeway/plan/preemption_trace.hpp>
 
 #include <algorithm>

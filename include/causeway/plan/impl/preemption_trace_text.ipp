@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_TEXT_IPP
 #define CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_TEXT_IPP
 
-// Bodies of plan/preemption_trace_text.hpp.
-
 #include <causeway/plan/preemption_trace_text.hpp>
 
 #include <cmath>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
 
-// Bodies of plan/recovery.hpp.
-
 #include <causeway/plan/recovery.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_MORPH_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_MORPH_IPP
 
-// Bodies of plan/recovery_morph.hpp.
-
 #include <causeway/plan/recovery_morph.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_NEIGHBOUR_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_NEIGHBOUR_IPP
 
-// Bodies of plan/recovery_neighbour.hpp.
-
 #include <causeway/plan/recovery_neighbour.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_PROACTIVE_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_PROACTIVE_IPP
 
-// Bodies of plan/recovery_proactive.hpp.
-
 #include <causeway/plan/recovery_proactive.hpp>
 
 #include <algorithm>

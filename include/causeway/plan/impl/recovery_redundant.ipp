@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_REDUNDANT_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_REDUNDANT_IPP
 
-// Bodies of plan/recovery_redundant.hpp.
-
 #include <causeway/plan/recovery_redundant.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_REROUTE_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_REROUTE_IPP
 
-// Bodies of plan/recovery_reroute.hpp.
-
 #include <causeway/plan/recovery_reroute.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_RESTART_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_RESTART_IPP
 
-// Bodies of plan/recovery_restart.hpp.
-
 #include <causeway/plan/recovery_restart.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {

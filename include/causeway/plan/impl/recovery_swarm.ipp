@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_SWARM_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_SWARM_IPP
 
-// Bodies of plan/recovery_swarm.hpp.
-
 #include <causeway/plan/recovery_swarm.hpp>
 
 #include <algorithm>

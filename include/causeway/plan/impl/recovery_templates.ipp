@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_TEMPLATES_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_TEMPLATES_IPP
 
-// Bodies of plan/recovery_templates.hpp.
-
 #include <causeway/plan/recovery_templates.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
 #define CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
 
-// Bodies of plan/resumed_order.hpp.
-
 #include <causeway/plan/resumed_order.hpp>
 
 #include <algorithm>

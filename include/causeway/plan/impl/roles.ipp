@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_ROLES_IPP
 #define CAUSEWAY_PLAN_IMPL_ROLES_IPP
 
-// Bodies of plan/roles.hpp.
-
 #include <causeway/plan/roles.hpp>
 
 #include <numeric>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
 #define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
 
-// Bodies of plan/routed_schedule.hpp.
-
 #include <causeway/plan/routed_schedule.hpp>
 
 #include <algorithm>

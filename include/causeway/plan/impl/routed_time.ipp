@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
 #define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
 
-// Bodies of plan/routed_time.hpp.
-
 #include <causeway/plan/routed_time.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
 
-// Bodies of plan/schedule.hpp.
-
 #include <causeway/plan/schedule.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
 
-// Bodies of plan/schedule_check.hpp.
-
 #include <causeway/plan/schedule_check.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {

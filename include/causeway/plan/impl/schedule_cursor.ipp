@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
 
-// Bodies of plan/schedule_cursor.hpp.
-
 #include <causeway/plan/schedule_cursor.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
 
-// Bodies of plan/schedule_greedy.hpp.
-
 #include <causeway/plan/schedule_greedy.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {

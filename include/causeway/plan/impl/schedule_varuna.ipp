@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
 
-// Bodies of plan/schedule_varuna.hpp.
-
 #include <causeway/plan/schedule_varuna.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
 
-// Bodies of plan/schedules.hpp.
-
 #include <causeway/plan/schedules.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_SKIP_PLACEMENT_IPP
 #define CAUSEWAY_PLAN_IMPL_SKIP_PLACEMENT_IPP
 
-// Bodies of plan/skip_placement.hpp.
-
 #include <causeway/plan/skip_placement.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {

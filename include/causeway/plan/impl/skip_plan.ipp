@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_SKIP_PLAN_IPP
 #define CAUSEWAY_PLAN_IMPL_SKIP_PLAN_IPP
 
-// Bodies of plan/skip_plan.hpp.
-
 #include <causeway/plan/skip_plan.hpp>
 
 #include <causeway/core/rng.hpp>

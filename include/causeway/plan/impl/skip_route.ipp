@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_SKIP_ROUTE_IPP
 #define CAUSEWAY_PLAN_IMPL_SKIP_ROUTE_IPP
 
-// Bodies of plan/skip_route.hpp.
-
 #include <causeway/plan/skip_route.hpp>
 
 #include <algorithm>

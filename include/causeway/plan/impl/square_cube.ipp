@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_SQUARE_CUBE_IPP
 #define CAUSEWAY_PLAN_IMPL_SQUARE_CUBE_IPP
 
-// Bodies of plan/square_cube.hpp.
-
 #include <causeway/plan/square_cube.hpp>
 
 #include <limits>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
 #define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
 
-// Bodies of plan/stage_costs.hpp.
-
 #include <causeway/plan/stage_costs.hpp>
 
 #include <algorithm>

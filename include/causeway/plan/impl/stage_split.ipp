@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
 #define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
 
-// Bodies of plan/stage_split.hpp.
-
 #include <causeway/plan/stage_split.hpp>
 
 #include <cmath>

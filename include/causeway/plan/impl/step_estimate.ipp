@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_STEP_ESTIMATE_IPP
 #define CAUSEWAY_PLAN_IMPL_STEP_ESTIMATE_IPP
 
-// Bodies of plan/step_estimate.hpp.
-
 #include <causeway/plan/step_estimate.hpp>
 
 #include <algorithm>

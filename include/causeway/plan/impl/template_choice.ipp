@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
 #define CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
 
-// Bodies of plan/template_choice.hpp.
-
 #include <causeway/plan/template_choice.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {

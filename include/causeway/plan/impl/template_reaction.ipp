@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_TEMPLATE_REACTION_IPP
 #define CAUSEWAY_PLAN_IMPL_TEMPLATE_REACTION_IPP
 
-// Bodies of plan/template_reaction.hpp.
-
 #include <causeway/plan/template_reaction.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
 #define CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
 
-// Bodies of plan/templates.hpp.
-
 #include <causeway/plan/templates.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
 #define CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
 
-// Bodies of plan/timeline.hpp.
-
 #include <causeway/plan/timeline.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_TRANSFORMER_COST_IPP
 #define CAUSEWAY_PLAN_IMPL_TRANSFORMER_COST_IPP
 
-// Bodies of plan/transformer_cost.hpp.
-
 #include <causeway/plan/transformer_cost.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {

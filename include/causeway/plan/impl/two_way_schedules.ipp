@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
 #define CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
 
-// Bodies of plan/two_way_schedules.hpp.
-
 #include <causeway/plan/two_way_schedules.hpp>
 
 #include <algorithm>

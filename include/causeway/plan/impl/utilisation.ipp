@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_UTILISATION_IPP
 #define CAUSEWAY_PLAN_IMPL_UTILISATION_IPP
 
-// Bodies of plan/utilisation.hpp.
-
 #include <causeway/plan/utilisation.hpp>
 
 #include <algorithm>

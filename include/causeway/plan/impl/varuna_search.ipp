@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
 #define CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
 
-// Bodies of plan/varuna_search.hpp.
-
 #include <causeway/plan/varuna_search.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_ASYNCHRONOUS_IPP
 #define CAUSEWAY_PRESETS_IMPL_ASYNCHRONOUS_IPP
 
-// Bodies of presets/asynchronous.hpp.
-
 #include <causeway/presets/asynchronous.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_COMPRESSED_IPP
 #define CAUSEWAY_PRESETS_IMPL_COMPRESSED_IPP
 
-// Bodies of presets/compressed.hpp.
-
 #include <causeway/presets/compressed.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {

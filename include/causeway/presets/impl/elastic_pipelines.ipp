@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_ELASTIC_PIPELINES_IPP
 #define CAUSEWAY_PRESETS_IMPL_ELASTIC_PIPELINES_IPP
 
-// Bodies of presets/elastic_pipelines.hpp.
-
 #include <causeway/presets/elastic_pipelines.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {

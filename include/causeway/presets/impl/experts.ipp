@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_EXPERTS_IPP
 #define CAUSEWAY_PRESETS_IMPL_EXPERTS_IPP
 
-// Bodies of presets/experts.hpp.
-
 #include <causeway/presets/experts.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_GOSSIP_IPP
 #define CAUSEWAY_PRESETS_IMPL_GOSSIP_IPP
 
-// Bodies of presets/gossip.hpp.
-
 #include <causeway/presets/gossip.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {

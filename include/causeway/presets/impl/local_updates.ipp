@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_LOCAL_UPDATES_IPP
 #define CAUSEWAY_PRESETS_IMPL_LOCAL_UPDATES_IPP
 
-// Bodies of presets/local_updates.hpp.
-
 #include <causeway/presets/local_updates.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {

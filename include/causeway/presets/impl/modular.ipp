@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_MODULAR_IPP
 #define CAUSEWAY_PRESETS_IMPL_MODULAR_IPP
 
-// Bodies of presets/modular.hpp.
-
 #include <causeway/presets/modular.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {

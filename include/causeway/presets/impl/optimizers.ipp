@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_OPTIMIZERS_IPP
 #define CAUSEWAY_PRESETS_IMPL_OPTIMIZERS_IPP
 
-// Bodies of presets/optimizers.hpp.
-
 #include <causeway/presets/optimizers.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_OVERLAPPED_IPP
 #define CAUSEWAY_PRESETS_IMPL_OVERLAPPED_IPP
 
-// Bodies of presets/overlapped.hpp.
-
 #include <causeway/presets/overlapped.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_PIPELINES_IPP
 #define CAUSEWAY_PRESETS_IMPL_PIPELINES_IPP
 
-// Bodies of presets/pipelines.hpp.
-
 #include <causeway/presets/pipelines.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets { namespace detail {

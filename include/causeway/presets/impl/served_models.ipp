@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_SERVED_MODELS_IPP
 #define CAUSEWAY_PRESETS_IMPL_SERVED_MODELS_IPP
 
-// Bodies of presets/served_models.hpp.
-
 #include <causeway/presets/served_models.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {

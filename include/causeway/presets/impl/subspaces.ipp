@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_SUBSPACES_IPP
 #define CAUSEWAY_PRESETS_IMPL_SUBSPACES_IPP
 
-// Bodies of presets/subspaces.hpp.
-
 #include <causeway/presets/subspaces.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {

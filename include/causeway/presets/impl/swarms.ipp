@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PRESETS_IMPL_SWARMS_IPP
 #define CAUSEWAY_PRESETS_IMPL_SWARMS_IPP
 
-// Bodies of presets/swarms.hpp.
-
 #include <causeway/presets/swarms.hpp>
 
 #include <causeway/parallel/swarm/swarm_peer.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_CONNECTION_IPP
 #define CAUSEWAY_SIM_IMPL_CONNECTION_IPP
 
-// Bodies of sim/connection.hpp.
-
 #include <causeway/sim/connection.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_DIALER_IPP
 #define CAUSEWAY_SIM_IMPL_DIALER_IPP
 
-// Bodies of sim/dialer.hpp.
-
 #include <causeway/sim/dialer.hpp>
 
 #include <chrono>

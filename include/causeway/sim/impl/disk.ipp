@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_DISK_IPP
 #define CAUSEWAY_SIM_IMPL_DISK_IPP
 
-// Bodies of sim/disk.hpp.
-
 #include <causeway/sim/disk.hpp>
 
 #include <algorithm>

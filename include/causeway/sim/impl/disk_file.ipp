@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_DISK_FILE_IPP
 #define CAUSEWAY_SIM_IMPL_DISK_FILE_IPP
 
-// Bodies of sim/disk_file.hpp.
-
 #include <causeway/sim/disk_file.hpp>
 
 #include <algorithm>

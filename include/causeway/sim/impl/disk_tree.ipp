@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_DISK_TREE_IPP
 #define CAUSEWAY_SIM_IMPL_DISK_TREE_IPP
 
-// Bodies of sim/disk_tree.hpp.
-
 #include <causeway/sim/disk_tree.hpp>
 
 #include <algorithm>

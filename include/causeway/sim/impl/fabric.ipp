@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_FABRIC_IPP
 #define CAUSEWAY_SIM_IMPL_FABRIC_IPP
 
-// Bodies of sim/fabric.hpp.
-
 #include <causeway/sim/fabric.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_FAULT_APPLY_IPP
 #define CAUSEWAY_SIM_IMPL_FAULT_APPLY_IPP
 
-// Bodies of sim/fault_apply.hpp.
-
 #include <causeway/sim/fault_apply.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_FAULT_PLAN_IPP
 #define CAUSEWAY_SIM_IMPL_FAULT_PLAN_IPP
 
-// Bodies of sim/fault_plan.hpp.
-
 #include <causeway/sim/fault_plan.hpp>
 
 #include <charconv>

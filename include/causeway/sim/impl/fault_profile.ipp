@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_FAULT_PROFILE_IPP
 #define CAUSEWAY_SIM_IMPL_FAULT_PROFILE_IPP
 
-// Bodies of sim/fault_profile.hpp.
-
 #include <causeway/sim/fault_profile.hpp>
 
 #include <numeric>

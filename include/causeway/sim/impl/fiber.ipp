@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_FIBER_IPP
 #define CAUSEWAY_SIM_IMPL_FIBER_IPP
 
-// Bodies of sim/fiber.hpp.
-
 #include <causeway/sim/fiber.hpp>
 
 #include <cstring>

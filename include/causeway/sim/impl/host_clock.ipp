@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_HOST_CLOCK_IPP
 #define CAUSEWAY_SIM_IMPL_HOST_CLOCK_IPP
 
-// Bodies of sim/host_clock.hpp.
-
 #include <causeway/sim/host_clock.hpp>
 
 #include <cmath>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_LINK_TABLE_IPP
 #define CAUSEWAY_SIM_IMPL_LINK_TABLE_IPP
 
-// Bodies of sim/link_table.hpp.
-
 #include <causeway/sim/link_table.hpp>
 
 #include <algorithm>

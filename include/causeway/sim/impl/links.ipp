@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_LINKS_IPP
 #define CAUSEWAY_SIM_IMPL_LINKS_IPP
 
-// Bodies of sim/links.hpp.
-
 #include <causeway/sim/links.hpp>
 
 #include <algorithm>

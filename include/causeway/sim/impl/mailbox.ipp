@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_MAILBOX_IPP
 #define CAUSEWAY_SIM_IMPL_MAILBOX_IPP
 
-// Bodies of sim/mailbox.hpp.
-
 #include <causeway/sim/mailbox.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_NETWORK_IPP
 #define CAUSEWAY_SIM_IMPL_NETWORK_IPP
 
-// Bodies of sim/network.hpp.
-
 #include <causeway/sim/network.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_PROCESS_IPP
 #define CAUSEWAY_SIM_IMPL_PROCESS_IPP
 
-// Bodies of sim/process.hpp.
-
 #include <causeway/sim/process.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {

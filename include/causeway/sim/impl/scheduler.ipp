@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_SCHEDULER_IPP
 #define CAUSEWAY_SIM_IMPL_SCHEDULER_IPP
 
-// Bodies of sim/scheduler.hpp.
-
 #include <causeway/sim/scheduler.hpp>
 
 #include <algorithm>

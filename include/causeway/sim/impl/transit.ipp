@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_TRANSIT_IPP
 #define CAUSEWAY_SIM_IMPL_TRANSIT_IPP
 
-// Bodies of sim/transit.hpp.
-
 #include <causeway/sim/transit.hpp>
 
 #include <algorithm>

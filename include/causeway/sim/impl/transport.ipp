@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_TRANSPORT_IPP
 #define CAUSEWAY_SIM_IMPL_TRANSPORT_IPP
 
-// Bodies of sim/transport.hpp.
-
 #include <causeway/sim/transport.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_SIM_IMPL_WORLD_IPP
 #define CAUSEWAY_SIM_IMPL_WORLD_IPP
 
-// Bodies of sim/world.hpp.
-
 #include <causeway/sim/world.hpp>
 
 #include <algorithm>

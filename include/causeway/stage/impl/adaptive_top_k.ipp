@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
 #define CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
 
-// Bodies of stage/adaptive_top_k.hpp.
-
 #include <causeway/stage/adaptive_top_k.hpp>
 
 #include <cmath>

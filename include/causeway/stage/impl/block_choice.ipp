@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
 #define CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
 
-// Bodies of stage/block_choice.hpp.
-
 #include <causeway/stage/block_choice.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {

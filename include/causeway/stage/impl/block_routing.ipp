@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
 #define CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
 
-// Bodies of stage/block_routing.hpp.
-
 #include <causeway/stage/block_routing.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
 #define CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
 
-// Bodies of stage/expert_directory.hpp.
-
 #include <causeway/stage/expert_directory.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {

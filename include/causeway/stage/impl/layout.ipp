@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
 #define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
 
-// Bodies of stage/layout.hpp.
-
 #include <causeway/stage/layout.hpp>
 
 #include <algorithm>

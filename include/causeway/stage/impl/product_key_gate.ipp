@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
 #define CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
 
-// Bodies of stage/product_key_gate.hpp.
-
 #include <causeway/stage/product_key_gate.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
 
-// Bodies of stage/recovery.hpp.
-
 #include <causeway/stage/recovery.hpp>
 
 #include <algorithm>

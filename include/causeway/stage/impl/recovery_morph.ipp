@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
 
-// Bodies of stage/recovery_morph.hpp.
-
 #include <causeway/stage/recovery_morph.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_NEIGHBOUR_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_NEIGHBOUR_IPP
 
-// Bodies of stage/recovery_neighbour.hpp.
-
 #include <causeway/stage/recovery_neighbour.hpp>
 
 #include <algorithm>

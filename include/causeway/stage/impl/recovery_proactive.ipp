@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
 
-// Bodies of stage/recovery_proactive.hpp.
-
 #include <causeway/stage/recovery_proactive.hpp>
 
 #include <algorithm>

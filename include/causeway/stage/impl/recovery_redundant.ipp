@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
 
-// Bodies of stage/recovery_redundant.hpp.
-
 #include <causeway/stage/recovery_redundant.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
 
-// Bodies of stage/recovery_redundant_forward.hpp.
-
 #include <causeway/stage/recovery_redundant_forward.hpp>
 
 #include <algorithm>

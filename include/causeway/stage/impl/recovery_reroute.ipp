@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
 
-// Bodies of stage/recovery_reroute.hpp.
-
 #include <causeway/stage/recovery_reroute.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
 
-// Bodies of stage/recovery_swapped.hpp.
-
 #include <causeway/stage/recovery_swapped.hpp>
 
 #include <causeway/core/error.hpp>

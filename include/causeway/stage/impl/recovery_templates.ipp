@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
 
-// Bodies of stage/recovery_templates.hpp.
-
 #include <causeway/stage/recovery_templates.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_IPP
 
-// Bodies of stage/routing.hpp.
-
 #include <causeway/stage/routing.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
 
-// Bodies of stage/routing_by_chance.hpp.
-
 #include <causeway/stage/routing_by_chance.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
 
-// Bodies of stage/routing_flow.hpp.
-
 #include <causeway/stage/routing_flow.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
 
-// Bodies of stage/routing_planned.hpp.
-
 #include <causeway/stage/routing_planned.hpp>
 
 #include <algorithm>

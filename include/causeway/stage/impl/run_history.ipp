@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
 #define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
 
-// Bodies of stage/run_history.hpp.
-
 #include <causeway/stage/run_history.hpp>
 
 #include <algorithm>

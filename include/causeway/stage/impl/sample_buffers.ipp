@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
 #define CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
 
-// Bodies of stage/sample_buffers.hpp.
-
 #include <causeway/stage/sample_buffers.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {

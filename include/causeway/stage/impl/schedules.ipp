@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
 #define CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
 
-// Bodies of stage/schedules.hpp.
-
 #include <causeway/stage/schedules.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {

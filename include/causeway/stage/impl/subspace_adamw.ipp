@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
 #define CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
 
-// Bodies of stage/subspace_adamw.hpp.
-
 #include <causeway/stage/subspace_adamw.hpp>
 
 #include <iterator>

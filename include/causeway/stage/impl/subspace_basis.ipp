@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
 #define CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
 
-// Bodies of stage/subspace_basis.hpp.
-
 #include <causeway/stage/subspace_basis.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
 #define CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
 
-// Bodies of stage/subspace_pieces.hpp.
-
 #include <causeway/stage/subspace_pieces.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
 #define CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
 
-// Bodies of train/common_cut.hpp.
-
 #include <causeway/train/common_cut.hpp>
 
 #include <algorithm>

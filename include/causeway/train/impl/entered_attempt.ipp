@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_ENTERED_ATTEMPT_IPP
 #define CAUSEWAY_TRAIN_IMPL_ENTERED_ATTEMPT_IPP
 
-// Bodies of train/entered_attempt.hpp.
-
 #include <causeway/train/entered_attempt.hpp>
 
 #include <causeway/net/epochs.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
 #define CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
 
-// Bodies of train/fixed_group.hpp.
-
 #include <causeway/train/fixed_group.hpp>
 
 #include <causeway/collective/group_view.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
 #define CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
 
-// Bodies of <causeway/train/flat_model.hpp>.
-
 #include <causeway/train/flat_model.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_HELD_ROUND_IPP
 #define CAUSEWAY_TRAIN_IMPL_HELD_ROUND_IPP
 
-// Bodies of train/held_round.hpp.
-
 #include <causeway/train/held_round.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_IPP
 #define CAUSEWAY_TRAIN_IMPL_MEMBER_IPP
 
-// Bodies of train/member.hpp.
-
 #include <causeway/train/member.hpp>
 
 #include <exception>

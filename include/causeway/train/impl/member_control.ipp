@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP
 #define CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP
 
-// Bodies of train/member_control.hpp.
-
 #include <causeway/train/member_control.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_WAITS_IPP
 #define CAUSEWAY_TRAIN_IMPL_MEMBER_WAITS_IPP
 
-// Bodies of train/member_waits.hpp.
-
 #include <causeway/train/member_waits.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
 #define CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
 
-// Bodies of train/pipeline_group.hpp.
-
 #include <causeway/train/pipeline_group.hpp>
 
 #include <causeway/collective/group_view.hpp>

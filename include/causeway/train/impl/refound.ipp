@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_REFOUND_IPP
 #define CAUSEWAY_TRAIN_IMPL_REFOUND_IPP
 
-// Bodies of train/refound.hpp.
-
 #include <causeway/train/refound.hpp>
 
 #include <causeway/train/write_behind.hpp>

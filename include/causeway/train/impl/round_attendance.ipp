@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
 #define CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
 
-// Bodies of train/round_attendance.hpp.
-
 #include <causeway/train/round_attendance.hpp>
 
 #include <algorithm>

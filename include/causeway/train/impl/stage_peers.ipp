@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
 #define CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
 
-// Bodies of train/stage_peers.hpp.
-
 #include <causeway/train/stage_peers.hpp>
 
 #include <causeway/collective/gather.hpp>

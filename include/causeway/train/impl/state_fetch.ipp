@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_STATE_FETCH_IPP
 #define CAUSEWAY_TRAIN_IMPL_STATE_FETCH_IPP
 
-// Bodies of train/state_fetch.hpp.
-
 #include <causeway/train/state_fetch.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
 #define CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
 
-// Bodies of train/swarm_group.hpp.
-
 #include <causeway/train/swarm_group.hpp>
 
 #include <algorithm>

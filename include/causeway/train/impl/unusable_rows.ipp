@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_UNUSABLE_ROWS_IPP
 #define CAUSEWAY_TRAIN_IMPL_UNUSABLE_ROWS_IPP
 
-// Bodies of train/unusable_rows.hpp.
-
 #include <causeway/train/unusable_rows.hpp>
 
 #include <algorithm>

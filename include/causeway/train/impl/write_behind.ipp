@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
 #define CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
 
-// Bodies of train/write_behind.hpp.
-
 #include <causeway/train/write_behind.hpp>
 
 #include <algorithm>

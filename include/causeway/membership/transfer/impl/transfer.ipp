@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_IPP
 
-// Bodies of membership/transfer/transfer.hpp.
-
 #include <causeway/membership/transfer/transfer.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {

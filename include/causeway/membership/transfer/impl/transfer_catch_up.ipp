@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_CATCH_UP_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_CATCH_UP_IPP
 
-// Bodies of membership/transfer/transfer_catch_up.hpp.
-
 #include <causeway/membership/transfer/transfer_catch_up.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_DONOR_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_DONOR_IPP
 
-// Bodies of membership/transfer/transfer_donor.hpp.
-
 #include <causeway/membership/transfer/transfer_donor.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_FETCHER_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_FETCHER_IPP
 
-// Bodies of membership/transfer/transfer_fetcher.hpp.
-
 #include <causeway/membership/transfer/transfer_fetcher.hpp>
 
 #include <algorithm>

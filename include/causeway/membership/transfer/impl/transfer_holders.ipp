@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP
 
-// Bodies of membership/transfer/transfer_holders.hpp.
-
 #include <causeway/membership/transfer/transfer_holders.hpp>
 
 #include <cmath>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_WIRE_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_WIRE_IPP
 
-// Bodies of membership/transfer/transfer_wire.hpp.
-
 #include <causeway/membership/transfer/transfer_wire.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {

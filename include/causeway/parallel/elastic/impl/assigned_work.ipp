@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_ASSIGNED_WORK_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_ASSIGNED_WORK_IPP
 
-// Bodies of parallel/elastic/assigned_work.hpp.
-
 #include <causeway/parallel/elastic/assigned_work.hpp>
 
 #include <algorithm>

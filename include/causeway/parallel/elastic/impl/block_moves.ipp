@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
 
-// Bodies of parallel/elastic/block_moves.hpp.
-
 #include <causeway/parallel/elastic/block_moves.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SAVERS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SAVERS_IPP
 
-// Bodies of parallel/elastic/block_savers.hpp.
-
 #include <causeway/parallel/elastic/block_savers.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
 
-// Bodies of parallel/elastic/block_segments.hpp.
-
 #include <causeway/parallel/elastic/block_segments.hpp>
 
 #include <algorithm>

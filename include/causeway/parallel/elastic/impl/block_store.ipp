@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_STORE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_STORE_IPP
 
-// Bodies of parallel/elastic/block_store.hpp.
-
 #include <causeway/parallel/elastic/block_store.hpp>
 
 #include <algorithm>

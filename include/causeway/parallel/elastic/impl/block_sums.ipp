@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
 
-// Bodies of parallel/elastic/block_sums.hpp.
-
 #include <causeway/parallel/elastic/block_sums.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

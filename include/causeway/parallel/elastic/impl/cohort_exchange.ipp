@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
 
-// Bodies of parallel/elastic/cohort_exchange.hpp.
-
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 
 #include <causeway/core/hash.hpp>

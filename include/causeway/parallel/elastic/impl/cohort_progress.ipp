@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
 
-// Bodies of parallel/elastic/cohort_progress.hpp.
-
 #include <causeway/parallel/elastic/cohort_progress.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
 
-// Bodies of parallel/elastic/cohort_rows.hpp.
-
 #include <causeway/parallel/elastic/cohort_rows.hpp>
 
 #include <causeway/core/hash.hpp>

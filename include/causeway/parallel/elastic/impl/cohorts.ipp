@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
 
-// Bodies of parallel/elastic/cohorts.hpp.
-
 #include <causeway/parallel/elastic/cohorts.hpp>
 
 #include <algorithm>

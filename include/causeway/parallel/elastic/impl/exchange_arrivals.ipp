@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
 
-// Bodies of parallel/elastic/exchange_arrivals.hpp.
-
 #include <causeway/parallel/elastic/exchange_arrivals.hpp>
 
 #include <algorithm>

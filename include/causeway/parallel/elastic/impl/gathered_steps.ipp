@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_GATHERED_STEPS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_GATHERED_STEPS_IPP
 
-// Bodies of parallel/elastic/gathered_steps.hpp.
-
 #include <causeway/parallel/elastic/gathered_steps.hpp>
 
 #include <causeway/core/hash.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
 
-// Bodies of parallel/elastic/interpolated_blocks.hpp.
-
 #include <causeway/parallel/elastic/interpolated_blocks.hpp>
 
 #include <algorithm>

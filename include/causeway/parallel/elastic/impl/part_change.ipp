@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
 
-// Bodies of parallel/elastic/part_change.hpp.
-
 #include <causeway/parallel/elastic/part_change.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

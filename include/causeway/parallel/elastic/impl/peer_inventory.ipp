@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
 
-// Bodies of parallel/elastic/peer_inventory.hpp.
-
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
 
-// Bodies of parallel/elastic/pipeline_peer.hpp.
-
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 
 #include <causeway/collective/group_view.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_RESUMABLE_STEP_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_RESUMABLE_STEP_IPP
 
-// Bodies of parallel/elastic/resumable_step.hpp.
-
 #include <causeway/parallel/elastic/resumable_step.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_SNAPSHOT_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_SNAPSHOT_IPP
 
-// Bodies of parallel/elastic/step_snapshot.hpp.
-
 #include <causeway/parallel/elastic/step_snapshot.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
 
-// Bodies of parallel/elastic/step_turns.hpp.
-
 #include <causeway/parallel/elastic/step_turns.hpp>
 
 #include <algorithm>

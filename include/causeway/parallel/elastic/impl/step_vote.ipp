@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
 
-// Bodies of parallel/elastic/step_vote.hpp.
-
 #include <causeway/parallel/elastic/step_vote.hpp>
 
 #include <bit>

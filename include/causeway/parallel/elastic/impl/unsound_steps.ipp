@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
 
-// Bodies of parallel/elastic/unsound_steps.hpp.
-
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 
 #include <cmath>

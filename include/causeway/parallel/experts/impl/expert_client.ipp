@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_CLIENT_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_CLIENT_IPP
 
-// Bodies of parallel/experts/expert_client.hpp.
-
 #include <causeway/parallel/experts/expert_client.hpp>
 
 #include <algorithm>

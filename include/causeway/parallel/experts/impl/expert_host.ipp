@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_HOST_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_HOST_IPP
 
-// Bodies of parallel/experts/expert_host.hpp.
-
 #include <causeway/parallel/experts/expert_host.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

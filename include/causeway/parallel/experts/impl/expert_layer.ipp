@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_LAYER_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_LAYER_IPP
 
-// Bodies of parallel/experts/expert_layer.hpp.
-
 #include <causeway/parallel/experts/expert_layer.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_MESSAGES_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_MESSAGES_IPP
 
-// Bodies of parallel/experts/expert_messages.hpp.
-
 #include <causeway/parallel/experts/expert_messages.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire {

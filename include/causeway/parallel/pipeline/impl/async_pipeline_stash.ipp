@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
 
-// Bodies of parallel/pipeline/async_pipeline_stash.hpp.
-
 #include <causeway/parallel/pipeline/async_pipeline_stash.hpp>
 
 #include <algorithm>

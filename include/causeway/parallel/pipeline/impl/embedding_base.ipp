@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
 
-// Bodies of parallel/pipeline/embedding_base.hpp.
-
 #include <causeway/parallel/pipeline/embedding_base.hpp>
 
 #include <causeway/kernels/reduce.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
 
-// Bodies of parallel/pipeline/pipeline_exchange.hpp.
-
 #include <causeway/parallel/pipeline/pipeline_exchange.hpp>
 
 #include <cmath>

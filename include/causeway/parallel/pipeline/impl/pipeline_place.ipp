@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
 
-// Bodies of parallel/pipeline/pipeline_place.hpp.
-
 #include <causeway/parallel/pipeline/pipeline_place.hpp>
 
 #include <causeway/collective/group_view.hpp>

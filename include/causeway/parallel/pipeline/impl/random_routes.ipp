@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
 
-// Bodies of parallel/pipeline/random_routes.hpp.
-
 #include <causeway/parallel/pipeline/random_routes.hpp>
 
 #include <causeway/axis/groups.hpp>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_MESSAGES_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_MESSAGES_IPP
 
-// Bodies of parallel/serving/block_messages.hpp.
-
 #include <causeway/parallel/serving/block_messages.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire { namespace detail {

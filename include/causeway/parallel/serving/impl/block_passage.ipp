@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_PASSAGE_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_PASSAGE_IPP
 
-// Bodies of parallel/serving/block_passage.hpp.
-
 #include <causeway/parallel/serving/block_passage.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

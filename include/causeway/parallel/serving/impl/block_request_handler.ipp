@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_REQUEST_HANDLER_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_REQUEST_HANDLER_IPP
 
-// Bodies of parallel/serving/block_request_handler.hpp.
-
 #include <causeway/parallel/serving/block_request_handler.hpp>
 
 #include <algorithm>

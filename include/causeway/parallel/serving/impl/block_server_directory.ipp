@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_SERVER_DIRECTORY_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_SERVER_DIRECTORY_IPP
 
-// Bodies of parallel/serving/block_server_directory.hpp.
-
 #include <causeway/parallel/serving/block_server_directory.hpp>
 
 #include <algorithm>

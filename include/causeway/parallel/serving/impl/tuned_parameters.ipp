@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_TUNED_PARAMETERS_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_TUNED_PARAMETERS_IPP
 
-// Bodies of parallel/serving/tuned_parameters.hpp.
-
 #include <causeway/parallel/serving/tuned_parameters.hpp>
 
 #include <cmath>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
 
-// Bodies of parallel/swarm/early_orders.hpp.
-
 #include <causeway/parallel/swarm/early_orders.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_MICRO_BATCH_STATE_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_MICRO_BATCH_STATE_IPP
 
-// Bodies of parallel/swarm/micro_batch_state.hpp.
-
 #include <causeway/parallel/swarm/micro_batch_state.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

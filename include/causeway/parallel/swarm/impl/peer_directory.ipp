@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
 
-// Bodies of parallel/swarm/peer_directory.hpp.
-
 #include <causeway/parallel/swarm/peer_directory.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

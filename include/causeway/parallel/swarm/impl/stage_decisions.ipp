@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
 
-// Bodies of parallel/swarm/stage_decisions.hpp.
-
 #include <causeway/parallel/swarm/stage_decisions.hpp>
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSAGES_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSAGES_IPP
 
-// Bodies of parallel/swarm/swarm_messages.hpp.
-
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 
 #include <bit>

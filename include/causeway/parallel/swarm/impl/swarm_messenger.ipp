@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
 
-// Bodies of parallel/swarm/swarm_messenger.hpp.
-
 #include <causeway/parallel/swarm/swarm_messenger.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

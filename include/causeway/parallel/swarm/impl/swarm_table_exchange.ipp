@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_EXCHANGE_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_EXCHANGE_IPP
 
-// Bodies of parallel/swarm/swarm_table_exchange.hpp.
-
 #include <causeway/parallel/swarm/swarm_table_exchange.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

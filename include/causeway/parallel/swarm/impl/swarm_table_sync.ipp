@@ -2,8 +2,6 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
 
-// Bodies of parallel/swarm/swarm_table_sync.hpp.
-
 #include <causeway/parallel/swarm/swarm_table_sync.hpp>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

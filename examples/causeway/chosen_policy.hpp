@@ -234,7 +234,6 @@ class chosen_comm {
   causeway::result<void> start(auto& ctx) { return policy_.it().start(ctx); }
   [[nodiscard]] bool trains(auto& ctx) const { return policy_.it().trains(ctx); }
   [[nodiscard]] std::optional<causeway::index_range> part_of_batch() const { return policy_.it().part_of_batch(); }
-  [[nodiscard]] bool looks_ahead() const { return policy_.traits().looks_ahead; }
   causeway::result<double> compute(auto& ctx, const auto& pass) { return policy_.it().compute(ctx, pass); }
   causeway::result<void> before_inner_step(auto& ctx) { return policy_.it().before_inner_step(ctx); }
   causeway::result<void> after_inner_step(auto& ctx) { return policy_.it().after_inner_step(ctx); }

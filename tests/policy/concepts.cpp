@@ -53,7 +53,6 @@ struct says_and_does : says<Traits> {
   void shared(auto&) {}
   void adopt(auto&, std::span<const float>) {}
   result<void> catch_up(auto&) { return {}; }
-  bool looks_ahead() { return false; }
   result<double> compute(auto&, const auto& pass) { return pass(); }
   bool replays() { return false; }
   result<void> replay(auto&) { return {}; }

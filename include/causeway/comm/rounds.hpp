@@ -107,7 +107,6 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Gradients where this peer expects the parameters to be once its last row has been applied.
-  [[nodiscard]] static constexpr bool looks_ahead() noexcept { return core_type::looks_ahead; }
   result<double> compute(auto& ctx, const auto& pass) {
     static_assert(merge_rule_type::waits == axis::waiting::a_round, "gradient_ahead is for results that are a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);

@@ -51,10 +51,9 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
 };
 
 /// With comm_traits::looks_ahead. `compute`: pass() makes the gradients and gives the loss; the parameters may be others
-/// while it does, and are then as they were. It may be called again in the step. `looks_ahead`: whether it is needed.
+/// while it does, and are then as they were. It may be called again in the step.
 template <class P, class Context = archetype::context>
 concept LooksAhead = requires(P& p, Context& ctx, result<double> (*pass)()) {
-  { p.looks_ahead() } -> std::same_as<bool>;
   { p.compute(ctx, pass) } -> std::same_as<result<double>>;
 };
 
@@ -185,7 +184,7 @@ struct promised<P, true> {
                 "`shared`, `adopt` or `catch_up`. docs/reference/rules.md#p11");
   static_assert(has::looks_ahead,
                 "causeway-P11: the traits of this communication policy say `looks_ahead`, but it lacks "
-                "`looks_ahead()` or `compute`. docs/reference/rules.md#p11");
+                "`compute`. docs/reference/rules.md#p11");
   static_assert(has::replays,
                 "causeway-P11: the traits of this communication policy say `replays`, but it lacks "
                 "`replays()` or `replay`. docs/reference/rules.md#p11");

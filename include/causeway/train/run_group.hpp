@@ -79,7 +79,7 @@ void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx)
   }
   using gradient_pass = std::function<result<double>()>;
   if constexpr (Comm::traits.looks_ahead) {
-    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+    state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
   if constexpr (Comm::traits.in_regions) {
     if (comm.regions() > 0) {

@@ -46,7 +46,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 template <class Family = nn::gpt_family, stage::ActivationCodec Codec = stage::plain>
 class tuned_model {
  public:
-  using family_type = Family;
   using options_type = typename Family::options_type;
   using backend_type = kernels::cpu_backend;
   using client_type = block_client<Codec>;

@@ -16,7 +16,7 @@ using namespace causeway;
 
 namespace {
 
-/// Each thread adds to a number of its own; no atomics, so ThreadSanitizer sees every missing ordering in the pool.
+/// Each index adds to a number of its own; no atomics, so ThreadSanitizer sees every missing ordering in the pool.
 std::int64_t many_runs(thread_pool& pool, int runs) {
   struct alignas(64) counter {
     std::int64_t value = 0;
@@ -32,7 +32,7 @@ std::int64_t many_runs(thread_pool& pool, int runs) {
 
 }  // namespace
 
-TEST_CASE("thread pool: every thread runs once, and its writes are seen after run", "[core][fast]") {
+TEST_CASE("thread pool: every index is run once, and its writes are seen after run", "[core][fast]") {
   // Up to four threads, and one pool that has more threads than the machine has cores, whose threads never spin.
   const unsigned crowd = std::max(1U, std::thread::hardware_concurrency()) + 3;
   for (const unsigned threads : {1U, 2U, 3U, 4U, crowd}) {
@@ -43,15 +43,44 @@ TEST_CASE("thread pool: every thread runs once, and its writes are seen after ru
   }
 }
 
-TEST_CASE("thread pool: each thread keeps its index, and the caller is thread 0", "[core][fast]") {
+TEST_CASE("thread pool: calls that run at the same time are told apart, and the caller is thread 0", "[core][fast]") {
   thread_pool pool{3};
-  std::vector<std::thread::id> first(3), second(3);
-  pool.run([&](unsigned index) { first[index] = std::this_thread::get_id(); });
-  pool.run([&](unsigned index) { second[index] = std::this_thread::get_id(); });
-  CHECK(first == second);
-  CHECK(first[0] == std::this_thread::get_id());
-  CHECK(first[1] != first[0]);
-  CHECK(first[2] != first[1]);
+  std::vector<std::thread::id> ids(3);
+  std::atomic<int> wrong{0};
+  for (int round = 0; round < 2000; ++round) {
+    pool.for_each(20, [&](unsigned, unsigned thread) {
+      if (ids[thread] == std::thread::id{}) ids[thread] = std::this_thread::get_id();
+      if (ids[thread] != std::this_thread::get_id()) ++wrong;
+    });
+  }
+  CHECK(wrong == 0);
+  CHECK(ids[0] == std::this_thread::get_id());
+}
+
+TEST_CASE("thread pool: each part is done once, and its writes are seen by the caller", "[core][fast]") {
+  const unsigned crowd = std::max(1U, std::thread::hardware_concurrency()) + 3;
+  for (const unsigned threads : {1U, 2U, 3U, crowd}) {
+    thread_pool pool{threads};
+    for (const unsigned parts : {0U, 1U, 2U, 3U, 5U, 64U, 1000U}) {
+      std::vector<int> done(parts, 0);  // plain ints: the pool itself must order the accesses
+      for (int round = 0; round < 50; ++round) pool.for_each(parts, [&](unsigned part, unsigned) { ++done[part]; });
+      REQUIRE(done == std::vector<int>(parts, 50));
+    }
+  }
+}
+
+TEST_CASE("thread pool: a thread that is busy holds up only the part that it is in", "[core][fast]") {
+  thread_pool pool{2};
+  std::atomic<unsigned> done{0};
+  for (int round = 0; round < 100; ++round) {
+    done = 0;
+    pool.for_each(8, [&](unsigned part, unsigned) {
+      ++done;
+      while (part == 0 && done < 8)
+        std::this_thread::yield();  // until the other thread has done all of the caller's others
+    });
+    CHECK(done == 8);
+  }
 }
 
 TEST_CASE("thread pool: zero threads means the caller alone", "[core][fast]") {
@@ -134,7 +163,7 @@ TEST_CASE("thread pool: can be made and destroyed at once, used or not", "[core]
   CHECK(calls == 600);
 }
 
-TEST_CASE("thread pool: ranges are cut at the grain, one for each thread at most", "[core][fast]") {
+TEST_CASE("thread pool: ranges are cut at the grain, four for each thread at most", "[core][fast]") {
   thread_pool pool{3};
   for (const std::int64_t count : {1, 63, 64, 65, 127, 129, 200, 1000}) {
     std::vector<int> touched(static_cast<std::size_t>(count), 0);
@@ -147,7 +176,7 @@ TEST_CASE("thread pool: ranges are cut at the grain, one for each thread at most
     });
     REQUIRE(touched == std::vector<int>(touched.size(), 1));
     REQUIRE(off_grain == 0);
-    REQUIRE(parts == std::min<std::int64_t>(3, (count + 63) / 64));
+    REQUIRE(parts == std::min<std::int64_t>(4 * 3, (count + 63) / 64));
   }
 }
 

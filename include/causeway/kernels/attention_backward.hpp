@@ -220,11 +220,9 @@ void attention_backward_with(thread_pool& pool, scratch& memory, const attention
   };
   const std::int64_t heads = shape.batch * shape.kv_heads;
   if (parts == 1) {
-    pool.run([&](unsigned thread) {
-      for (std::int64_t head = thread; head < heads; head += threads) {
-        passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
-        store(head, thread, {0, shape.T});
-      }
+    pool.for_each(static_cast<unsigned>(heads), [&](unsigned head, unsigned thread) {
+      passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
+      store(head, thread, {0, shape.T});
     });
     return;
   }

@@ -141,11 +141,9 @@ void attention_forward_with(thread_pool& pool, scratch& memory, const attention_
   static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
   pass* passes = frame.take<pass>(pool.size());
   for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, frame);
-  pool.run([&](unsigned thread) {
-    for (std::int64_t u = thread; u < shape.batch * shape.kv_heads * parts; u += threads) {
-      const std::int64_t unit = u / parts;
-      passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
-    }
+  pool.for_each(static_cast<unsigned>(shape.batch * shape.kv_heads * parts), [&](unsigned u, unsigned thread) {
+    const std::int64_t unit = u / parts;
+    passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
   });
 }
 

@@ -2,9 +2,9 @@
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 
-// How the packed product cuts its work: between threads, into blocks that fit the caches, into panels of packed operands.
-// Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C is the
-// same sum in the same order whatever the number of threads.
+// How the packed product cuts its work: into shares for threads, into blocks that fit the caches, into panels of packed
+// operands. Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C
+// is the same sum in the same order whatever the number of threads.
 
 #include <causeway/config/config.hpp>
 #include <causeway/kernels/gemm.hpp>
@@ -50,7 +50,7 @@ constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::i
   return std::max(unit, round_up(divide_up(count, blocks), unit));
 }
 
-/// Threads as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
+/// Shares as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
 struct thread_grid {
   unsigned rows = 1;
   unsigned columns = 1;
@@ -58,12 +58,12 @@ struct thread_grid {
 };
 
 /// The grid with the smallest largest part, counting what each part costs to compute and to pack.
-constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned threads) noexcept {
+constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned shares) noexcept {
   constexpr std::int64_t packing = 8;  // packing one operand element costs about as much as 8 multiply-adds
   thread_grid best;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (unsigned rows = 1; rows <= threads; ++rows) {
-    const unsigned columns = threads / rows;
+  for (unsigned rows = 1; rows <= shares; ++rows) {
+    const unsigned columns = shares / rows;
     const std::int64_t height = divide_up(m, rows);
     const std::int64_t width = divide_up(divide_up(n, strip), columns) * strip;
     const std::int64_t cost = height * width + packing * (height + width);

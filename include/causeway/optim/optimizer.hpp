@@ -132,7 +132,7 @@ void for_pieces(std::span<const parameter_segment> segments, index_range part, a
   }
 }
 
-/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
+/// The same over all threads, in contiguous parts of the flat buffers. Without segments all is decayed.
 void for_all_pieces(thread_pool& pool, const parameter_view& view, auto&& f) {
   const auto length = static_cast<std::int64_t>(view.values.size());
   const auto walk = [&](index_range part) {

@@ -23,8 +23,8 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespa
 template <class Tile, class In, class Out>
 class packed_product {
  public:
-  packed_product(const gemm_args<In, Out>& args, unsigned threads)
-      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, threads)} {
+  packed_product(const gemm_args<In, Out>& args, unsigned shares)
+      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, shares)} {
     depth_ = even_block(args.k, Tile::blocks.depth, std::max(16, Tile::depth_step));
     rows_ = even_block(share_height(), Tile::blocks.rows, Tile::row_unit);
     columns_ =
@@ -37,13 +37,11 @@ class packed_product {
 
   void run(thread_pool& pool, scratch& memory) {
     auto frame = memory.open();
-    memory_ = frame.template take<std::byte>(share_bytes() * grid_.size());
+    memory_ = frame.template take<std::byte>(share_bytes() * (grid_.size() == 1 ? 1 : pool.size()));
     if (grid_.size() == 1) {
-      work(0);
+      work(0, 0);
     } else {
-      pool.run([this](unsigned index) {
-        if (index < grid_.size()) work(index);
-      });
+      pool.for_each(grid_.size(), [this](unsigned index, unsigned thread) { work(index, thread); });
     }
   }
 
@@ -109,18 +107,17 @@ class packed_product {
     bool last;
   };
 
-  void work(unsigned index) {
+  void work(unsigned index, unsigned thread) {
     Tile::open();
-    share(index);
+    share(index, memory_ + share_bytes() * thread);
     Tile::close();
   }
 
-  void share(unsigned index) {
+  void share(unsigned index, std::byte* memory) {
     const index_range columns = share_of(args_.n, index % grid_.columns, grid_.columns, Tile::columns);
     place at{};
     at.rows = share_of(args_.m, index / grid_.columns, grid_.rows, Tile::row_unit);
     if (at.rows.size() <= 0) return;
-    std::byte* memory = memory_ + share_bytes() * index;
     at.a = reinterpret_cast<packed*>(memory);
     at.b = reinterpret_cast<packed*>(memory + a_bytes());
     at.tile = reinterpret_cast<float*>(memory + a_bytes() + b_bytes());
@@ -284,31 +281,32 @@ template <class In, class Out>
 void packed_gemm::multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
   const gemm_args<In, Out> args = detail::checked(arguments);
   if (args.m == 0 || args.n == 0) return;
+  // Two shares for each thread, so that one which is slowed down can be helped; each more packs its operands once more.
   // Below about four microseconds of work, waking a second thread costs more than it brings.
   const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
-  dispatch(pool, memory, args, small ? 1 : pool.size());
+  dispatch(pool, memory, args, small || pool.size() == 1 ? 1 : 2 * pool.size());
 }
 
 template <class In, class Out>
-void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
+void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned shares) {
 #if CAUSEWAY_X86_SIMD
   const simd_level level = this->level<In>();
   if constexpr (std::is_same_v<In, bf16>) {
     if (level >= simd_level::amx_bf16) {
-      return detail::packed_product<detail::amx_tile, In, Out>{args, threads}.run(pool, memory);
+      return detail::packed_product<detail::amx_tile, In, Out>{args, shares}.run(pool, memory);
     }
     if (level >= simd_level::avx512_bf16) {
-      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
+      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, shares}.run(pool, memory);
     }
   }
   if (level >= simd_level::avx512) {
-    return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
+    return detail::packed_product<detail::avx512_tile, In, Out>{args, shares}.run(pool, memory);
   }
   if (level >= simd_level::avx2) {
-    return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
+    return detail::packed_product<detail::avx2_tile, In, Out>{args, shares}.run(pool, memory);
   }
 #endif
-  detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
+  detail::packed_product<detail::portable_tile, In, Out>{args, shares}.run(pool, memory);
 }
 
 #ifdef CAUSEWAY_COMPILED

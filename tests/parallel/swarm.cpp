@@ -15,7 +15,7 @@
 
 using namespace causeway;
 using namespace std::chrono_literals;
-using support::all_like_unsplit, support::nobody, support::three_stages;
+using support::all_like, support::all_like_unsplit, support::nobody, support::three_stages;
 
 namespace {
 
@@ -27,6 +27,7 @@ void kill_at_every(std::uint32_t victim, std::uint64_t from, std::uint64_t by, d
   o.back_after = back;
   const bool dies_for_good = o.once_committed = back == 0s;
   const auto calls = support::calls_of_victim<support::swarm_world<>>(o);
+  const auto want = support::swarm_world<>{o}.unsplit();
   for (std::uint64_t n = from;; n = calls.after(n, by)) {
     INFO("host " << victim << " is killed at its network call " << n);
     o.dies_at = n;
@@ -35,25 +36,26 @@ void kill_at_every(std::uint32_t victim, std::uint64_t from, std::uint64_t by, d
     swarm.boot();
     swarm.run(2min);
     if (swarm.at(victim).calls <= n) return;  // it has outlived the run
-    all_like_unsplit(swarm, dies_for_good ? victim : nobody);
+    all_like(swarm, want, dies_for_good ? victim : nobody);
   }
 }
 
 /// The same in runs that evaluate before every step. What survivors heard is right; who comes back may have missed some.
 void kill_during_evaluations(std::uint32_t victim, std::uint64_t from, std::uint64_t by, duration back) {
+  support::swarm_world_options o = three_stages;
+  o.evaluations = 2;
+  o.victim = victim, o.back_after = back;
+  const bool dies_for_good = o.once_committed = back == 0s;
+  const auto want = support::swarm_world<>{o}.unsplit();
   for (std::uint64_t n = from;; n += by) {
     INFO("host " << victim << " is killed at its network call " << n);
-    support::swarm_world_options o = three_stages;
-    o.evaluations = 2;
-    o.victim = victim, o.dies_at = n, o.back_after = back;
-    const bool dies_for_good = o.once_committed = back == 0s;
+    o.dies_at = n;
     support::swarm_world<> swarm{o};
     if (dies_for_good) swarm.wanted = swarm.hosts() - 1;
     swarm.boot();
     swarm.run(2min);
     if (swarm.at(victim).calls <= n) return;
-    all_like_unsplit(swarm, dies_for_good ? victim : nobody);
-    const auto want = swarm.unsplit();
+    all_like(swarm, want, dies_for_good ? victim : nobody);
     for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
       for (const auto& [step, loss] : swarm.at(h).evaluated) CHECK(loss == Approx(want.evaluated[step]).epsilon(1e-6));
       if (h != victim) CHECK(swarm.at(h).missed == 0);

@@ -26,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -203,6 +204,7 @@ inline std::vector<peer_history> check_trainer(trainer_runs runs, const conforma
     same_end(reference, runs.run(states, options.steps, true));
   }
 
+  std::optional<std::vector<saved_state>> tried;  // states that peers went on from last: the same make the same run
   for (std::uint32_t victim = 0; victim < options.peers; ++victim) {
     for (std::uint64_t n = 0;; ++n) {
       INFO("peer " << victim << " is lost at its network operation " << n);
@@ -215,7 +217,8 @@ inline std::vector<peer_history> check_trainer(trainer_runs runs, const conforma
       if (round) {
         for (const auto& h : broken) states.push_back(h.rounds.at(*round));
       }
-      same_end(reference, runs.run(states, options.steps, true));
+      if (tried != states) same_end(reference, runs.run(states, options.steps, true));
+      tried = std::move(states);
     }
   }
   return reference;

@@ -25,6 +25,7 @@ class distinct_calls {
     told_ = in_thread && (call == fabric_call::post || call == fabric_call::send);
     in_thread_ = in_thread, events_ = events, writes_ = writes;
   }
+  [[nodiscard]] std::uint64_t count() const { return of_call_.size(); }
   /// The `by`th call after the `n`th, or the next one of another moment after that.
   [[nodiscard]] std::uint64_t after(std::uint64_t n, std::uint64_t by = 1) const {
     std::uint64_t next = n + by;

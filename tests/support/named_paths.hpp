@@ -7,6 +7,7 @@
 #include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -26,6 +27,16 @@ inline void collect(causeway::parameter_store& store, std::map<std::string, std:
 }
 
 }  // namespace detail
+
+/// The square of the distance between two of the same size.
+inline double squares_apart(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double apart = double{a[i]} - double{b[i]};
+    sum += apart * apart;
+  }
+  return sum;
+}
 
 /// Of the first path: that of a model that has no others.
 inline std::string name_on_path(const std::string& name, std::uint32_t path) {

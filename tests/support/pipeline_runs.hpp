@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -127,9 +128,11 @@ class pipeline_runs {
     }
   };
 
-  // `goes_on(states)`: of the newest step, or round, that all hold; none: the beginning.
+  // `goes_on(states)`: of the newest step, or round, that all hold; none: the beginning. Not again with those that it had
+  // last.
   template <class GoesOn>
   void for_each_loss(std::uint32_t victim, std::uint64_t every, std::uint64_t first, GoesOn&& goes_on) const {
+    std::optional<std::vector<saved_state>> tried;
     for (std::uint64_t n = first;; n += every) {
       INFO("peer " << victim << " is lost at its network operation " << n);
       causeway::net::memory_network network{peers()};
@@ -141,7 +144,8 @@ class pipeline_runs {
       if (step) {
         for (const auto& h : broken) states.push_back(h.rounds.at(*step));
       }
-      goes_on(states);
+      if (tried != states) goes_on(states);
+      tried = std::move(states);
     }
   }
 

@@ -75,14 +75,16 @@ support::trained_model in_whole_rounds(const elastic_world_options& o) {
 template <class Policy = gathering>
 void comes_to_whole_rounds(std::uint32_t victim, std::uint64_t every) {
   auto o = eight_steps();
-  std::vector<std::uint64_t> calls;
+  std::vector<support::distinct_calls> calls;
   undisturbed_gradients<Policy>(o, &calls);
   const auto whole = in_whole_rounds(o);
-  for (std::uint64_t n = (victim == 0 ? 2 : 1) * support::founded + victim; n < calls[victim]; n += every) {
+  bool comes_back = false;
+  const std::uint64_t first = (victim == 0 ? 2 : 1) * support::founded + victim;
+  for (std::uint64_t n = first; n < calls[victim].count(); n = calls[victim].after(n, every)) {
     INFO("host " << victim << " is killed at call " << n);
     o.victim = victim;
     o.dies_at = n;
-    o.back_after = n % 2 == 0 ? causeway::duration{0} : 200ms;
+    o.back_after = std::exchange(comes_back, !comes_back) ? 200ms : causeway::duration{0};
     gradient_world<Policy> w{o};
     w.wanted = 3;
     w.boot();

@@ -113,14 +113,14 @@ bool was_cut_apart(support::any_elastic_world& w, const elastic_world_options& o
 template <class Policy, class Check>
 void whoever_is_killed(std::uint64_t kills, const Check& check) {
   auto o = world_of<Policy>();
-  std::vector<std::uint64_t> calls;
+  std::vector<support::distinct_calls> calls;
   undisturbed_gradients<Policy>(o, &calls);
   std::uint64_t apart = 0;
   for (std::uint32_t victim = 0; victim < o.hosts; ++victim) {
     const std::uint64_t from = (victim == 0 ? 2 : 1) * support::founded;
     for (std::uint64_t k = 0; k < kills; ++k) {
       o.victim = victim;
-      o.dies_at = from + victim + k * (calls[victim] - from) / kills;
+      o.dies_at = from + victim + k * (calls[victim].count() - from) / kills;
       o.back_after = k % 2 == 0 ? causeway::duration{0} : std::chrono::milliseconds{200};
       INFO("host " << victim << " is killed at call " << o.dies_at);
       gradient_world<Policy> w{o};

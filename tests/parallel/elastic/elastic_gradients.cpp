@@ -74,12 +74,12 @@ TEMPLATE_TEST_CASE(
     "elastic gradients: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
     "[parallel][elastic][fast]", dense, trees) {
   elastic_world_options o;
-  std::vector<std::uint64_t> calls;
+  std::vector<support::distinct_calls> calls;
   undisturbed_gradients<TestType>(o, &calls);
   const auto whole = gradient_world<TestType>{o}.unsplit();
   for (const std::uint32_t victim : {0U, 3U}) {
     o.victim = victim;
-    for (std::uint64_t n = 96; n < calls[victim]; n += 3) {  // from when the run is founded
+    for (std::uint64_t n = 96; n < calls[victim].count(); n += 3) {  // from when the run is founded
       CAPTURE(n, victim);
       o.dies_at = n;
       gradient_world<TestType> w{o};

@@ -78,16 +78,16 @@ class gradient_world : public any_elastic_world {
   };
 };
 
-/// What the peers of a run without faults hold; `calls`: how many network calls each has made.
+/// What the peers of a run without faults hold; `calls`: the network calls that each has made.
 template <class Policy>
-parameters undisturbed_gradients(elastic_world_options o, std::vector<std::uint64_t>* calls = nullptr) {
+parameters undisturbed_gradients(elastic_world_options o, std::vector<distinct_calls>* calls = nullptr) {
   o.dies_at = UINT64_MAX;
   gradient_world<Policy> w{o};
   w.boot();
   w.run();
   CHECK(errors_of(w, o.hosts).empty());
   REQUIRE(w.finished() == o.hosts);
-  for (std::uint32_t h = 0; calls != nullptr && h < o.hosts; ++h) calls->push_back(w.at(h).calls);
+  for (std::uint32_t h = 0; calls != nullptr && h < o.hosts; ++h) calls->push_back(w.at(h).distinct);
   return holders_agree(w, o.hosts);
 }
 
@@ -119,10 +119,10 @@ parameters of_two_models(const elastic_world_options& o) {
 template <class Policy>
 void goes_on_by_gradients(std::uint64_t every, double most = 0.03) {
   auto o = two_pipelines();
-  std::vector<std::uint64_t> calls;
+  std::vector<distinct_calls> calls;
   const double loss = held_out_loss(undisturbed_gradients<Policy>(o, &calls), o.layers);
   for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
-    for (std::uint64_t n = (victim == 0 ? 2 : 1) * founded + victim; n < calls[victim]; n += every) {
+    for (std::uint64_t n = (victim == 0 ? 2 : 1) * founded + victim; n < calls[victim].count(); n += every) {
       INFO("host " << victim << " is killed at call " << n);
       o.victim = victim;
       o.dies_at = n;

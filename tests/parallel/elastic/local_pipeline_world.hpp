@@ -216,10 +216,8 @@ inline double off(const parameters& is, const parameters& was, std::int64_t laye
   double apart = 0, moved = 0;
   for (const auto& [name, values] : drawn_parameters(layers)) {
     if (!is.contains(name) || !was.contains(name)) return NAN;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      apart += std::pow(double{is.at(name)[i]} - double{was.at(name)[i]}, 2);
-      moved += std::pow(double{was.at(name)[i]} - double{values[i]}, 2);
-    }
+    apart += squares_apart(is.at(name), was.at(name));
+    moved += squares_apart(was.at(name), values);
   }
   return std::sqrt(apart / moved);
 }

@@ -43,9 +43,9 @@ struct preset_rounds {
   }
 };
 template <class Rounds>
-using inner_of = std::conditional_t<Rounds::has_moments, causeway::optim::adamw, causeway::optim::sgd>;
+using inner_type_of = std::conditional_t<Rounds::has_moments, causeway::optim::adamw, causeway::optim::sgd>;
 template <class Rounds>
-using local_seat_of = local_steps<inner_of<Rounds>, Rounds>;
+using local_seat_of = local_steps<inner_type_of<Rounds>, Rounds>;
 template <class Rounds, class Router = causeway::stage::routing::least_load>
 using local_swarm_of = swarm_world<Router, timed_job, causeway::stage::plain, local_seat_of<Rounds>>;
 
@@ -57,10 +57,8 @@ inline swarm_world_options two_stages() {
 inline double off(const named_parameters& is, const named_parameters& was, const named_parameters& began) {
   double apart = 0, moved = 0;
   for (const auto& [name, values] : was) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      apart += std::pow(double{is.at(name)[i]} - double{values[i]}, 2);
-      moved += std::pow(double{values[i]} - double{began.at(name.substr(0, name.find(" of path ")))[i]}, 2);
-    }
+    apart += squares_apart(is.at(name), values);
+    moved += squares_apart(values, began.at(name.substr(0, name.find(" of path "))));
   }
   REQUIRE(moved > 0);
   return std::sqrt(apart / moved);

@@ -65,28 +65,31 @@ support::named_parameters in_whole_rounds(const support::swarm_world_options& o)
 }
 
 template <class Swarm>
-void check_all(Swarm& swarm, const support::swarm_world_options& o, std::uint32_t but = support::nobody) {
+void check_all(Swarm& swarm, const support::named_parameters& whole, std::uint32_t but = support::nobody) {
   stages_agree(swarm, but);
-  const auto whole = in_whole_rounds(o);
+  const auto began = support::beginning();
   for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
-    if (h != but) CHECK(support::off(whole, swarm.at(h).parameters, support::beginning()) < 1e-5);
+    if (h != but) CHECK(support::off(whole, swarm.at(h).parameters, began) < 1e-5);
   }
 }
 
 /// A peer of either stage is killed at every `every`th network call, and comes back or does not.
 void comes_to_whole_rounds(const support::swarm_world_options& with, std::uint64_t every) {
+  const auto whole = in_whole_rounds(with);
   for (const auto& [victim, back] : {std::pair{1U, causeway::duration{0s}}, std::pair{4U, causeway::duration{1500ms}}}) {
-    for (std::uint64_t n = victim;; n += every) {
+    auto o = with;
+    o.victim = victim, o.back_after = back;
+    const bool for_good = o.once_committed = back == 0s;
+    const auto calls = support::calls_of_victim<support::local_swarm_of<gathering>>(o);
+    for (std::uint64_t n = victim;; n = calls.after(n, every)) {
       INFO("host " << victim << " is killed at its network call " << n);
-      auto o = with;
-      o.victim = victim, o.dies_at = n, o.back_after = back;
-      const bool for_good = o.once_committed = back == 0s;
+      o.dies_at = n;
       support::local_swarm_of<gathering> swarm{o};
       if (for_good) swarm.wanted = swarm.hosts() - 1;
       swarm.boot();
       swarm.run(2min);
       if (swarm.at(victim).calls <= n) break;  // it has outlived the run
-      check_all(swarm, o, for_good ? victim : support::nobody);
+      check_all(swarm, whole, for_good ? victim : support::nobody);
     }
   }
 }
@@ -98,7 +101,7 @@ TEST_CASE("local swarm gathered: the parameters are those of one step for all sa
   support::local_swarm_of<gathering> swarm{o};
   swarm.boot();
   swarm.run(2min);
-  check_all(swarm, o);
+  check_all(swarm, in_whole_rounds(o));
   CHECK(swarm.at(0).losses.size() == o.steps);
 }
 
@@ -123,7 +126,7 @@ TEST_CASE("local swarm gathered: a peer may come in every step of a round", "[pa
       swarm.world().run_until(causeway::time_point{swarm.world().now().since_start + 10ms});
     swarm.boot(5);
     swarm.run(5min);
-    check_all(swarm, o);
+    check_all(swarm, in_whole_rounds(o));
   }
 }
 

@@ -119,10 +119,12 @@ void stages_decide_alike(std::uint32_t stage, std::string_view point) {
 template <class Rounds>
 void stages_decide_alike_whenever(std::uint64_t every, const support::swarm_world_options& with) {
   for (const std::uint32_t stage : {0U, 1U}) {
-    for (std::uint64_t n = 0;; n += every) {
+    auto o = with;
+    o.victim = 3 * stage;
+    const auto calls = support::calls_of_victim<support::local_swarm_of<Rounds>>(o);
+    for (std::uint64_t n = 0;; n = calls.after(n, every)) {
       INFO("stage " << stage << " is lost at network call " << n);
-      auto o = with;
-      o.victim = 3 * stage, o.dies_at = n;
+      o.dies_at = n;
       if (stages_decide_alike<Rounds>(o, stage) <= n) break;
     }
   }

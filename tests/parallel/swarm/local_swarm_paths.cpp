@@ -175,11 +175,14 @@ namespace {
 /// The only peer of a path in a stage is killed all along its network calls, for good or not: the path rests, or goes on.
 template <class Options>
 void rests_whoever_is_lost(std::uint64_t every, duration back) {
-  for (std::uint64_t n = 0;; n += every) {
+  using swarm_type = support::local_swarm_of<rounds<Options>>;
+  auto o = pairs(2);
+  o.victim = 3, o.back_after = back, o.once_committed = back == 0s;
+  const auto calls = support::calls_of_victim<swarm_type>(o);
+  for (std::uint64_t n = 0;; n = calls.after(n, every)) {
     INFO("host 3 is killed at its network call " << n);
-    auto o = pairs(2);
-    o.victim = 3, o.dies_at = n, o.back_after = back, o.once_committed = back == 0s;
-    support::local_swarm_of<rounds<Options>> swarm{o};
+    o.dies_at = n;
+    swarm_type swarm{o};
     if (back == 0s) swarm.wanted = swarm.hosts() - 1;
     swarm.boot();
     swarm.run(10min);

@@ -169,12 +169,11 @@ double off_one_loss(const noted_gradient& g, const notes& all, const swarm_world
     const named_parameters is = g.stage == 0 ? gradient_at(g.at, other.at, g, o) : gradient_at(other.at, g.at, g, o);
     double apart = 0, size = 0;
     for (const auto& [name, values] : g.gradient) {
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        apart += std::pow(double{values[i]} - double{is.at(name)[i]}, 2);
-        size += std::pow(double{is.at(name)[i]}, 2);
-      }
+      apart += support::squares_apart(values, is.at(name));
+      for (const float v : is.at(name)) size += double{v} * v;
     }
     least = std::min(least, std::sqrt(apart / size));
+    if (least < 1e-5) break;  // it is of that one
   }
   return least;
 }

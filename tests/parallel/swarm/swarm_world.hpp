@@ -325,7 +325,7 @@ inline constexpr std::uint32_t nobody = UINT32_MAX;
 /// All hosts have finished, less than `most` away from those parameters and, where something is rounded on the way, more
 /// than `least`.
 template <class World>
-void all_like(World& swarm, const swarm_reference& want, std::uint32_t except, double most, double least = -1) {
+void all_like(World& swarm, const swarm_reference& want, std::uint32_t except, double most = 1e-6, double least = -1) {
   for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
     if (h == except) continue;
     INFO("host " << h << ": " << swarm.at(h).error);

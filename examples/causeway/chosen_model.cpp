@@ -11,7 +11,6 @@
 #include <string>
 #include <utility>
 
-#include "chosen_schedule.hpp"
 #include "generate.hpp"
 #include "model_options.hpp"
 #include "policies.hpp"
@@ -101,6 +100,7 @@ struct language_model final : whole_model<M> {
     return causeway::formats::load_model(started_from, model, before);
   }
   std::int64_t block_length(std::int64_t block) override { return model.block_length(block); }
+  causeway::parameter_store declared_parameters() override { return model.declared_parameters(); }
 
   std::string started_from;  ///< a stored model; empty: from the seed
 };
@@ -140,15 +140,10 @@ std::size_t tensors_with(settings s, std::int64_t layers) {
 
 }  // namespace
 
-std::size_t fewest_tensors(const settings& s) {
+std::size_t tensors_of(const settings& s) {
   if (has_servers(s)) return SIZE_MAX;
   const std::size_t one = tensors_with(s, 1), block = tensors_with(s, 2) - one;
-  const auto layers = static_cast<std::size_t>(std::max<std::int64_t>(1, s.model.layers));
-  if (!has_stages(s)) return one + (layers - 1) * block;
-  if (is_elastic_pipeline(s) || !s.parallel.cuts.empty()) return block;
-  const std::size_t chunks = is_swarm(s) ? 1 : chosen_schedule{s.parallel.schedule}.chunks();
-  const std::size_t ranks = s.parallel.stages > 0 ? s.parallel.stages : is_swarm(s) ? 2 : std::max(1U, s.net.peers);
-  return std::max<std::size_t>(1, layers / (ranks * chunks) * chunks) * block;
+  return one + static_cast<std::size_t>(std::max<std::int64_t>(1, s.model.layers) - 1) * block;
 }
 
 chosen_model make_stand_in(const settings& s) {

@@ -92,6 +92,7 @@ class chosen_model {
     virtual causeway::result<void> backward_weights(tape_type&) { return no_stages(); }
     virtual causeway::result<void> hold(causeway::nn::model_part) { return no_stages(); }
     virtual std::int64_t block_length(std::int64_t) { return 0; }
+    virtual causeway::parameter_store declared_parameters() { return {}; }
 
     static causeway::error no_stages() {
       return causeway::fail(causeway::errc::unsupported, "model", "this one has neither stages nor text");
@@ -139,6 +140,7 @@ class chosen_model {
   [[nodiscard]] const causeway::nn::model_part& part() const { return it_->part(); }
   [[nodiscard]] std::size_t tied_table() const { return it_->tied_table(); }
   [[nodiscard]] bool joined_ends() const { return it_->joined_ends(); }
+  [[nodiscard]] causeway::parameter_store declared_parameters() const { return it_->declared_parameters(); }
   [[nodiscard]] causeway::nn::embedding_tables embedding() const { return it_->embedding(); }
   [[nodiscard]] causeway::nn::embedding_values initial_embedding() const { return it_->initial_embedding(); }
   void adjust_initial(initial_adjustment adjust) { it_->adjust_initial(std::move(adjust)); }

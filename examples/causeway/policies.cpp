@@ -97,17 +97,17 @@ bool of_some_policies(std::string_view setting) {
 
 std::size_t most_fragments(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);
-  const std::size_t tensors = fewest_tensors(s);
+  const std::size_t tensors = tensors_of(s);
   return p != nullptr && p->in_turn ? std::min<std::size_t>(tensors, s.comm.local_steps) : tensors;
 }
 
 causeway::result<void> check_policy(const settings& s) {
-  const std::size_t tensors = sets_by_itself(s.comm.policy, "comm.fragments") ? fewest_tensors(s) : 0;
+  const std::size_t tensors = sets_by_itself(s.comm.policy, "comm.fragments") ? tensors_of(s) : 0;
   if (tensors > 0 && (s.comm.fragments == 0 || s.comm.fragments > tensors)) {
     return causeway::fail(causeway::errc::invalid_argument, "comm.fragments",
                           std::to_string(s.comm.fragments) + " of " + std::to_string(tensors) +
-                              " tensors, which is what the model, or a peer's part of it, has; use 1 to " +
-                              std::to_string(most_fragments(s)) + ", or leave it out");
+                              " tensors, which is what the model has; use 1 to " + std::to_string(most_fragments(s)) +
+                              ", or leave it out");
   }
   return find_policy(s.comm.policy)->check(s);
 }

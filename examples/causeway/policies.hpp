@@ -99,9 +99,9 @@ bool sets_by_itself(std::string_view name, std::string_view setting);
 /// Whether a setting means nothing but to the policies that have a value for it.
 bool of_some_policies(std::string_view setting);
 
-/// Tensors of the smallest part of the model that a peer holds, each of which is in one fragment. With servers it is known
-/// to them alone, and this is the largest number there is.
-std::size_t fewest_tensors(const settings& s);
+/// Tensors of the whole model, each of which is in one fragment. With servers they are known to these alone, and this is
+/// the largest number there is.
+std::size_t tensors_of(const settings& s);
 /// Where comm.fragments means something: there are no more.
 std::size_t most_fragments(const settings& s);
 /// Whether that many fragments, and what else the policy is told, can begin.

@@ -127,7 +127,7 @@ policy preset(std::string name, std::string help, pace moves, const policy_defau
       auto& store = model.parameters();
       const causeway::axis::strided cuts{o.blocks_in_fragment};
       CAUSEWAY_ASSIGN(const auto cut,
-                      cuts.cut(store.segments(), store.values().size(), static_cast<std::size_t>(model.blocks())));
+                      cuts.cut(store.segments(), store.values().size(), {{}, 0, static_cast<std::size_t>(model.blocks())}));
       fragments = cut.size();
     }
     return run_policy(std::move(model), std::move(t), chosen_policy{make(o)}, moves, fragments);

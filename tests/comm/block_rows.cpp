@@ -48,7 +48,8 @@ struct kept_in {
 
 TEMPLATE_TEST_CASE("block rows: what is kept of a block goes where the block goes", "[comm][fast]",
                    (kept_in<axis::whole, optim::nesterov, 1>), (kept_in<axis::whole, optim::fed_adam, 2>),
-                   (kept_in<axis::strided, optim::nesterov, 1>), (kept_in<axis::consecutive, optim::fed_adam, 2>)) {
+                   (kept_in<axis::strided, optim::nesterov, 1>), (kept_in<axis::consecutive, optim::fed_adam, 2>),
+                   (kept_in<axis::balanced, optim::fed_adam, 2>)) {
   auto model = nn::gpt::create(support::small_gpt(4), kernels::cpu_backend{1});
   auto t = make_trainer(std::move(*model), environment{}, trainer_options{}, optim::adamw{},
                         comm::rounds{axis::every{1}, typename TestType::fragments{}, axis::split_mean<>{},

@@ -145,7 +145,7 @@ TEST_CASE("round rules: gradients move with blocks in one row or several, if the
   CHECK(moves(true));
   CHECK(moves(false, several));
   CHECK_FALSE(moves(true, several));
-  CHECK_FALSE(moves(false, several, [](mix& m) { m.by_context = true; }));
+  CHECK(moves(false, several, [](mix& m) { m.by_context = true; }));
   const auto late = [](mix& m) { m.waits_at_once = false, m.waits_a_round = true; };
   CHECK(moves(false, late));
   CHECK_FALSE(moves(true, late));
@@ -153,6 +153,27 @@ TEST_CASE("round rules: gradients move with blocks in one row or several, if the
   CHECK_FALSE(moves(false, [](mix& m) { m.waits_at_once = false; }));
   CHECK(moves(false, [](mix& m) { m.accumulates = true; }));  // a sum that a layout's change gives up
   CHECK_FALSE(moves(false, [](mix& m) { m.weighs = m.trigger_talks = m.tells = true; }));
+}
+
+TEST_CASE(
+    "round rules: local steps move with blocks, in one row or several, if what is kept has a value for each parameter",
+    "[comm][fast]") {
+  using mix = comm::round_mix;
+  const auto moves = [](bool keeps_factors, auto... changes) {
+    comm::round_mix m;
+    (changes(m), ...);
+    return comm::rules::moves_with_blocks(m, keeps_factors);
+  };
+  const auto several = [](mix& m) { m.single = false; };
+  const auto parameters = [](mix& m) { m.anchored = false; };
+  const auto delayed = [](mix& m) { m.waits_at_once = m.by_context = false; };
+  CHECK(moves(false));
+  CHECK(moves(false, several));
+  CHECK(moves(false, several, parameters));
+  CHECK(moves(false, several, delayed));
+  CHECK_FALSE(moves(true));
+  CHECK_FALSE(moves(true, several));
+  CHECK_FALSE(moves(false, delayed, [](mix& m) { m.keeps_residual = m.residual_in_parameters = true; }));
 }
 
 TEST_CASE("round rules: peers may come and go where all hold something alike after each turn", "[comm][fast]") {

@@ -4,6 +4,7 @@
 
 // What two whole models, with the halves of each batch, are to come to where they exchange what they moved in fragments.
 
+#include <causeway/axis/fragments.hpp>
 #include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
@@ -39,6 +40,18 @@ struct fragments_by_hand {
     for (const causeway::parameter_segment& s : of_model) {
       auto& lie = fragments.at(fragment_of(s.block)).values;
       for (std::int64_t i = 0; i < s.size(); ++i) lie.push_back(static_cast<std::size_t>(s.offset + i));
+    }
+  }
+
+  /// The same, of equal size.
+  void cut_evenly(const causeway::parameter_store& model) {
+    const auto count = static_cast<std::uint32_t>(fragments.size());
+    const auto length = static_cast<std::size_t>(model.length());
+    const auto cuts = causeway::axis::balanced{count}.cut(model.segments(), length).value();
+    for (std::size_t f = 0; f < fragments.size(); ++f) {
+      for (const causeway::index_range& r : cuts[f].ranges) {
+        for (std::int64_t i = r.begin; i < r.end; ++i) fragments[f].values.push_back(static_cast<std::size_t>(i));
+      }
     }
   }
 
@@ -94,10 +107,16 @@ struct fragments_by_hand {
   }
 };
 
+/// Three fragments that take turns.
+inline fragments_by_hand in_turn_by_hand() {
+  fragments_by_hand with{.period = 6, .rate = 0.4F, .momentum = 0.9F};
+  for (const std::uint64_t first : {2U, 4U, 6U}) with.fragments.push_back({.due = first});
+  return with;
+}
 /// With the numbers of `streaming`, which has every second block in a fragment.
 inline fragments_by_hand streaming_by_hand() {
-  fragments_by_hand with{.period = 6, .late = 3, .local_share = 0.5F, .rate = 0.4F, .momentum = 0.9F};
-  for (const std::uint64_t first : {2U, 4U, 6U}) with.fragments.push_back({.due = first});
+  fragments_by_hand with = in_turn_by_hand();
+  with.late = 3, with.local_share = 0.5F;
   return with;
 }
 inline std::size_t strided_fragment_of(int block) {

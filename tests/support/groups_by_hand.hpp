@@ -146,18 +146,18 @@ struct gossip_by_hand {
   }
 };
 
-/// A mean of pairs in each segment of each stage.
+/// A mean of pairs in each segment of the model.
 struct segments_by_hand {
-  int second_stage_from = 2;  ///< block
   std::uint64_t number = 0;
 
   void exchange(const causeway::parameter_store& whole, const live_models& models) {
-    const auto all = cut(whole);
+    const auto length = static_cast<std::size_t>(whole.length());
+    const auto cuts = causeway::axis::balanced{segments}.cut(whole.segments(), length).value();
     for (std::size_t f = 0; f < segments; ++f) {
       for (causeway::net::peer_index m = 0; m < replicas; ++m) {
         const causeway::net::peer_index other = pairs_in_turn::partner(m, number + f);
         if (other < m) continue;
-        for (const causeway::index_range& r : all[f]) {
+        for (const causeway::index_range& r : cuts[f].ranges) {
           for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) {
             models[m][i] = models[other][i] = (models[m][i] + models[other][i]) / 2;
           }
@@ -165,34 +165,6 @@ struct segments_by_hand {
       }
     }
     ++number;
-  }
-
- private:
-  // A stage's place in the whole model's flat buffer, fragment by fragment.
-  [[nodiscard]] std::array<std::vector<causeway::index_range>, segments> cut(const causeway::parameter_store& whole) const {
-    using namespace causeway;
-    std::array<std::vector<index_range>, segments> all;
-    for (const bool second : {false, true}) {
-      std::vector<parameter_segment> part;
-      std::vector<std::int64_t> from;
-      std::int64_t length = 0;
-      for (const parameter_segment& s : whole.segments()) {
-        if ((s.block >= second_stage_from) != second) continue;
-        part.push_back(s);
-        from.push_back(s.offset);
-        part.back().offset = length;
-        length += (s.size() + 15) / 16 * 16;
-      }
-      const auto cuts = axis::balanced{segments}.cut(part, static_cast<std::size_t>(length)).value();
-      for (std::size_t f = 0; f < segments; ++f) {
-        for (std::size_t i = 0; i < part.size(); ++i) {
-          const auto holds = [&](const index_range& r) { return r.begin <= part[i].offset && part[i].offset < r.end; };
-          if (std::none_of(cuts[f].ranges.begin(), cuts[f].ranges.end(), holds)) continue;
-          all[f].push_back({from[i], from[i] + part[i].size()});
-        }
-      }
-    }
-    return all;
   }
 };
 

@@ -70,6 +70,11 @@ class linear_stages {
   [[nodiscard]] const causeway::nn::model_part& part() const { return part_; }
   [[nodiscard]] std::size_t tied_table() const { return causeway::nn::not_held; }
   [[nodiscard]] bool joined_ends() const { return numbers_->joined_ends(); }
+  [[nodiscard]] causeway::parameter_store declared_parameters() const {
+    causeway::parameter_store all;
+    for (std::int64_t b = 0; b < blocks(); ++b) declare(all, b);
+    return all;
+  }
   [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
     causeway::parameter_store alone;
     declare(alone, block);

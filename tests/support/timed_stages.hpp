@@ -68,6 +68,11 @@ class timed_stages {
   [[nodiscard]] const causeway::nn::model_part& part() const { return part_; }
   [[nodiscard]] std::size_t tied_table() const { return causeway::nn::not_held; }
   [[nodiscard]] bool joined_ends() const { return false; }
+  [[nodiscard]] causeway::parameter_store declared_parameters() const {
+    causeway::parameter_store all;
+    for (std::int64_t b = 0; b < blocks_; ++b) declare(all, b);
+    return all;
+  }
   [[nodiscard]] std::int64_t block_length(std::int64_t) const {
     causeway::parameter_store alone;
     alone.add("block", causeway::parameter_kind::vector, 1, 1, 0);
@@ -169,12 +174,13 @@ class timed_stages {
     causeway::buffer_pool memory;
   };
 
+  static std::size_t declare(causeway::parameter_store& in, std::int64_t b) {
+    return in.add("block" + std::to_string(b), causeway::parameter_kind::vector, 1, 1, static_cast<int>(b));
+  }
   // The blocks of the part, as they begin.
   void declare() {
     for (std::int64_t b = 0; b < blocks_; ++b) {
-      const std::string name = "block" + std::to_string(b);
-      at_.push_back(part_.holds(b) ? store_.add(name, causeway::parameter_kind::vector, 1, 1, static_cast<int>(b))
-                                   : causeway::nn::not_held);
+      at_.push_back(part_.holds(b) ? declare(store_, b) : causeway::nn::not_held);
     }
     store_.allocate();
     for (std::int64_t b = 0; b < blocks_; ++b) {

@@ -37,28 +37,32 @@ CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::sp
 
 CAUSEWAY_DECL void scatter(const fragment& f, std::span<const float> row, std::span<float> all);
 
-/// `cut(segments, length)`: the fragments of a buffer of `length` values; errc::invalid_argument where the options do not
-/// fit the model. `single`: there is always just one. `by_block`, where there is such a member: `cut` may be told how many
-/// blocks the whole model has, whose part it is given; the fragments are then those of the whole, some of them empty here.
-template <class F>
-concept Fragments = F::decides == part::fragments&& requires(const F& f, std::span<const parameter_segment> segments,
-                                                             std::size_t length) {
-  { f.cut(segments, length) } -> std::same_as<result<std::vector<fragment>>>;
-  {bool{F::single}};
+/// The model that a buffer is a part of: its tensors as they lie where all of it is, how many values that are, and its
+/// blocks. Nothing: the buffer is the whole.
+struct whole_model {
+  std::span<const parameter_segment> segments{};
+  std::size_t length = 0;
+  std::size_t blocks = 0;
 };
 
-/// Whether every block of the model is in one fragment, whichever blocks are here.
-template <Fragments F>
-inline constexpr bool by_block = (requires { F::by_block; });
+/// `cut(segments, length, whole)`: the fragments of a buffer of `length` values, which is a part of `whole`; they are those
+/// of the whole, so that a tensor is in the same one wherever it is, and some may be empty here. errc::invalid_argument
+/// where the options do not fit the model. `single`: there is always just one.
+template <class F>
+concept Fragments = F::decides == part::fragments&& requires(const F& f, std::span<const parameter_segment> segments,
+                                                             std::size_t length, const whole_model& whole) {
+  { f.cut(segments, length, whole) } -> std::same_as<result<std::vector<fragment>>>;
+  {bool{F::single}};
+};
 
 /// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
 /// not here are empty.
 CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
                                                                 std::size_t length, std::size_t layers);
 
-/// Those of the part of a model that this peer holds. Fragments of blocks are numbered by the whole model, so that all its
-/// stages exchange them after the same steps. Where peers that exchange hold different blocks, all parameters at once are
-/// as many rows as there are blocks.
+/// Those of the part of a model that this peer holds. They are those of the whole model, so that all its stages exchange
+/// them after the same steps. Where peers that exchange hold different blocks, all parameters at once are as many rows as
+/// there are blocks.
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
@@ -67,10 +71,13 @@ result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
       return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
     }
   }
-  if constexpr (by_block<F> && requires { ctx.model().blocks(); }) {
-    return fragments.cut(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+  if constexpr (!F::single && requires { ctx.model().declared_parameters(); }) {
+    const parameter_store all = ctx.model().declared_parameters();
+    return fragments.cut(
+        view.segments, view.values.size(),
+        {all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())});
   } else {
-    return fragments.cut(view.segments, view.values.size());
+    return fragments.cut(view.segments, view.values.size(), whole_model{});
   }
 }
 
@@ -99,25 +106,22 @@ struct whole {
   static constexpr bool single = true;
 
   CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments,
-                                                                std::size_t length) const;
+                                                                std::size_t length, const whole_model& of = {}) const;
 };
 
 /// Whole transformer blocks together; what is not in a block (embeddings, last norm, head) is the first fragment. Strided
 /// fragments hold every n-th block, so that all depths of the network are fresh at all times (Streaming DiLoCo's choice,
-/// with 3 blocks a fragment); consecutive ones hold neighbours. Stages of one model have the same fragments, each the part
-/// of them that lies in it.
+/// with 3 blocks a fragment); consecutive ones hold neighbours.
 template <bool Strided>
 struct blocks {
   static constexpr part decides = part::fragments;
   static constexpr bool single = false;
-  static constexpr bool by_block = true;
 
   std::uint32_t per_fragment = 3;
 
-  /// `of_model`: blocks of the whole model; 0: what is here is that.
   [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length,
-                                                  std::size_t of_model = 0) const {
-    const std::size_t count = of_model > 0 ? of_model : detail::blocks_of(segments);
+                                                  const whole_model& of = {}) const {
+    const std::size_t count = of.blocks > 0 ? of.blocks : detail::blocks_of(segments);
     if (per_fragment == 0 || count == 0) {
       return fail(errc::invalid_argument, "fragments",
                   count == 0 ? "the model has no blocks to cut at; use axis::whole or axis::balanced"
@@ -136,7 +140,8 @@ using strided = blocks<true>;
 using consecutive = blocks<false>;
 
 /// `count` fragments of whole tensors with as equal a number of bytes as that allows (Decoupled DiLoCo: 24): the largest
-/// tensor first, each to the smallest fragment so far (Graham 1969: at most 4/3 of the best peak).
+/// tensor first, each to the smallest fragment so far (Graham 1969: at most 4/3 of the best peak). A stage's parts of them
+/// need not be equal: each is at most as long as the whole model's.
 struct balanced {
   static constexpr part decides = part::fragments;
   static constexpr bool single = false;
@@ -144,7 +149,7 @@ struct balanced {
   std::uint32_t count = 24;
 
   CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments,
-                                                                std::size_t length) const;
+                                                                std::size_t length, const whole_model& of = {}) const;
 };
 
 static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> && Fragments<balanced>);

@@ -44,7 +44,6 @@ struct round_mix {
   bool wants_mean_shared = false;  ///< outer optimizer
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
-  bool by_block = true;            ///< fragments: every block is in one, or all are
   bool trigger_talks = false;      ///< trigger: to all peers, after exchanges or before them
   bool tells = false;              ///< trigger: in each exchange, so that nothing is said outside of one
   bool watches_movement = false;   ///< trigger
@@ -143,17 +142,15 @@ constexpr bool allows_late_steps(round_mix m) {
 constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.before_inner_step && m.waits_at_once; }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
-/// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
-/// stages, while parameters leave a copy of themselves, however they are cut. A residual is of the rows that a peer sent,
-/// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
-/// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
-/// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
-/// memory of several rows. Of modules all versions go along.
+/// these, in fragments that are the same ones for all stages. A residual is of the rows that a peer sent, and stays there,
+/// in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left the live
+/// parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are forgotten
+/// where its holders have not the same, which gradients of one row can do in any step. Of modules all versions go along.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || (m.trigger_talks && !divides_batches(m)) || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || (m.trigger_talks && !divides_batches(m))) return false;
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
-  return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
+  return !keeps_factors && rows_stay(m);
 }
 
 /// And whether rows can be of ranges of blocks, where those who exchange one hold different others. Gradients: unless they
@@ -245,7 +242,6 @@ struct round_rules {
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
                                  .linear_outer = optim::is_linear<outer_axis>,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
-                                 .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
                                  .tells = detail::tells<trigger_axis>,
                                  .watches_movement = trigger_axis::watches_movement,

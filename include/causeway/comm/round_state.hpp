@@ -225,7 +225,7 @@ struct round_state {
   /// `where`: the parts of the gradient that the row is of, if it is of that.
   result<void> finish(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     if constexpr (axis::by_context<Recipe>) {
-      return failing(ctx, mean_by_context(ctx, recipe));
+      return failing(ctx, mean_by_context(ctx, recipe, where));
     } else {
       const bool known = ctx.result_is_known();
       if (talks() && !known) {
@@ -284,9 +284,9 @@ struct round_state {
     return outcome;
   }
 
-  result<void> mean_by_context(auto& ctx, const Recipe& recipe) {
+  result<void> mean_by_context(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     const bool is_kept = ctx.keeps_result() && !ctx.knows_result();  // it was several rows, and this one is there still
-    if (row.empty() || is_kept) return ctx.left_exchange(row);
+    if (row.empty() || is_kept) return ctx.left_exchange(row, {}, where);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
@@ -295,7 +295,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment));
+    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment), where);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.

@@ -93,17 +93,20 @@ class language_model {
     hasher h;
     h.add_value(hash_text(Family::name));
     family().hash_into(h);
-    parameter_store whole;
-    const Family declared{options(), whole};
-    return h.add_value(whole.layout_hash()).finish();
+    return h.add_value(declared_parameters().layout_hash()).finish();
+  }
+
+  /// The tensors of the model, or of a part of it, held or not, without memory for them.
+  [[nodiscard]] parameter_store declared_parameters(const model_part& part = {}) const {
+    parameter_store all;
+    const Family declared{options(), all, part};
+    return all;
   }
 
   /// Values of a block in flat buffers, padding counted, with what stands before the first and behind the last one; held or
   /// not.
   [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
-    parameter_store alone;
-    const Family declared{options(), alone, model_part{block_range{block, block + 1}}};
-    return alone.length();
+    return declared_parameters(model_part{block_range{block, block + 1}}).length();
   }
 
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.

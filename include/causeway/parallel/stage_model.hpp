@@ -11,6 +11,7 @@
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/nn/pass.hpp>
+#include <causeway/tensor/parameters.hpp>
 #include <causeway/tensor/tensor.hpp>
 
 #include <concepts>
@@ -21,6 +22,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
 /// hold, nn::not_held where there is none. `joined_ends()`: whether these are one block, the first.
+/// `declared_parameters()`: the tensors of the whole model, without memory.
 template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
@@ -30,6 +32,7 @@ concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
   { fixed.joined_ends() } -> std::same_as<bool>;
+  { fixed.declared_parameters() } -> std::same_as<parameter_store>;
   { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;
   { m.backward_stage(t, s, boundary) } -> std::same_as<result<tensor>>;
   { m.backward_inputs(t, s, boundary) } -> std::same_as<result<tensor>>;

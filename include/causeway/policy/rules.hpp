@@ -85,9 +85,9 @@ struct compatible {
                 "docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
-                "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
-                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
-                "comm::async_parameter_server. docs/reference/rules.md#c7");
+                "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters, with an exchange that "
+                "remembers no factors; two of these by comm::stacked; comm::mirrors; or comm::async_parameter_server. "
+                "docs/reference/rules.md#c7");
   static_assert(
       rules::c8(Comm::traits, Parallel::traits),
       "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "

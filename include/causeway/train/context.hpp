@@ -159,10 +159,11 @@ class training_context {
 
   /// data ← mean over all peers, or those in `among`, through `codec`, in place; bit-identical everywhere. Nothing is sent
   /// by a peer alone. Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i. Bytes:
-  /// 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
+  /// 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`. `where`:
+  /// see `left_exchange`.
   result<void> mean(const auto& codec, std::span<float> data, std::uint64_t part = 0,
-                    const parallel::row_holders* among = nullptr) {
-    return mean_.mean(*this, attendance_, codec, data, part, among);
+                    const parallel::row_holders* among = nullptr, const std::vector<index_range>* where = nullptr) {
+    return mean_.mean(*this, attendance_, codec, data, part, among, where);
   }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.

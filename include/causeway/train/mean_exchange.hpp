@@ -32,19 +32,19 @@ class mean_exchange {
   /// See training_context::mean.
   template <class Codec>
   result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data, std::uint64_t part,
-                    const parallel::row_holders* among) {
+                    const parallel::row_holders* among, const std::vector<index_range>* where) {
     const bool sound = attendance.can_sit_out();  // or this peer sits out
     if (sound) CAUSEWAY_TRY(keep_finite(ctx, attendance, data));
     CAUSEWAY_TRY(attendance.enter());
     const std::size_t peers = among != nullptr ? among->members.size() : ctx.peers();
-    if (peers == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
+    if (peers == 1 && !ctx.result_is_known()) return attendance.exchanged(data, {}, where);
     if (ctx.keeps_inputs() && !sound) kept_.assign(data.begin(), data.end());
     auto outcome = weighed_mean(ctx, codec, data, part, among);
     if (outcome && data.size() == ctx.parameters().size())
       outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
     std::vector<float> kept = std::exchange(kept_, {});    // another exchange may come before this one is over
     const bool stays = outcome && attendance.has_parts();  // of several rows the policy has what each came to still
-    if (outcome) outcome = attendance.exchanged(data);
+    if (outcome) outcome = attendance.exchanged(data, {}, where);
     std::swap(kept, kept_);
     if (outcome || !ctx.keeps_inputs()) return outcome;
     if (!stays) std::copy(kept_.begin(), kept_.end(), data.begin());

@@ -38,6 +38,9 @@ namespace {
 struct dense {
   static auto make() { return comm::rounds{axis::every{1}, axis::gradient{}, axis::all_reduce<>{}}; }
 };
+struct dense_in_fragments {  // several rows for each range
+  static auto make() { return comm::rounds{axis::every{1}, axis::gradient{}, axis::balanced{3}, axis::all_reduce<>{}}; }
+};
 struct eight_bits {
   static auto make() { return comm::every_step<compress::block_int8>{}; }
 };
@@ -53,7 +56,7 @@ struct preset_of {
   static auto make() { return presets::make(Options{}); }
 };
 using low_rank = preset_of<presets::power_sgd_options>;
-using trees = preset_of<presets::netstorm_options>;  // several rows for each range
+using trees = preset_of<presets::netstorm_options>;  // likewise
 using demo = preset_of<presets::demo_options>;
 using dion = preset_of<presets::dion_options>;
 struct late {  // whose rows are a step late
@@ -141,7 +144,7 @@ void whoever_is_killed(std::uint64_t kills, const Check& check) {
 TEMPLATE_TEST_CASE(
     "gradient segments: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
     "[parallel][elastic][fast]", with_redundant<dense>, with_redundant_forward<dense>, with_templates<dense>,
-    with_templates<trees>) {
+    with_templates<trees>, with_redundant<dense_in_fragments>) {
   const auto whole = gradient_world<TestType>{world_of<TestType>()}.unsplit();
   whoever_is_killed<TestType>(6, [&](auto& w, const elastic_world_options& o) {
     CHECK(w.distance(whole) < 5e-5);

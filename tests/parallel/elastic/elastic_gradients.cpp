@@ -40,6 +40,9 @@ namespace {
 struct dense {
   static auto make() { return comm::rounds{axis::every{1}, axis::gradient{}, axis::all_reduce<>{}}; }
 };
+struct dense_in_fragments {
+  static auto make() { return comm::rounds{axis::every{1}, axis::gradient{}, axis::balanced{3}, axis::all_reduce<>{}}; }
+};
 struct half_precision {
   static auto make() { return comm::every_step<compress::fp16>{}; }
 };
@@ -72,7 +75,7 @@ void lets_newcomers_in() {
 
 TEMPLATE_TEST_CASE(
     "elastic gradients: a policy without a codec gives the parameters of the unsplit model, whoever is killed",
-    "[parallel][elastic][fast]", dense, trees) {
+    "[parallel][elastic][fast]", dense, dense_in_fragments, trees) {
   elastic_world_options o;
   std::vector<support::distinct_calls> calls;
   undisturbed_gradients<TestType>(o, &calls);
@@ -103,7 +106,7 @@ TEMPLATE_TEST_CASE("elastic gradients: two pipelines make the steps of two whole
 }
 
 TEMPLATE_TEST_CASE("elastic gradients: all peers are stopped, and go on from checkpoints with the same bits",
-                   "[parallel][elastic][fast]", eight_bits, largest_with_feedback, low_rank, trees) {
+                   "[parallel][elastic][fast]", dense_in_fragments, eight_bits, largest_with_feedback, low_rank, trees) {
   support::goes_on_with_the_same_bits<TestType>();
 }
 

@@ -35,16 +35,55 @@ struct exact_streaming : streaming {
                         axis::outer<optim::nesterov>{outer_learning_rate, optim::nesterov{{.momentum = outer_momentum}}}};
   }
 };
+/// And in fragments of equal size.
+struct even_streaming : streaming {
+  [[nodiscard]] auto policy() const {
+    return comm::rounds{axis::staggered{local_steps}, axis::balanced{3}, axis::gather_mean<>{},
+                        axis::delayed{overlap_steps, local_share},
+                        axis::outer<optim::nesterov>{outer_learning_rate, optim::nesterov{{.momentum = outer_momentum}}}};
+  }
+};
 /// Fragments are due in every step.
 struct brief_streaming : presets::streaming_diloco_options {};
 
-support::parameters trained_by_hand(const support::elastic_world_options& o, fragments_by_hand with,
-                                    const std::function<std::size_t(int)>& fragment_of) {
+/// Pseudo-gradients of these fragments, which take turns, by the context's mean.
+template <class Fragments, std::uint32_t Count>
+struct by_context {
+  [[nodiscard]] static auto policy() {
+    return comm::rounds{axis::staggered{6}, Fragments{Count},
+                        axis::outer<optim::nesterov>{0.4F, optim::nesterov{{.momentum = 0.9F}}}};
+  }
+};
+using even_by_context = by_context<axis::balanced, 3>;
+using strided_by_context = by_context<axis::strided, 2>;
+/// All of them together.
+struct even_together {
+  [[nodiscard]] static auto policy() {
+    return comm::rounds{axis::every{support::steps_of_round}, axis::balanced{3},
+                        axis::outer<optim::nesterov>{0.4F, optim::nesterov{{.momentum = 0.9F}}}};
+  }
+};
+/// And of parameters.
+struct even_parameters {
+  [[nodiscard]] static auto policy() {
+    return comm::rounds{axis::every{support::steps_of_round}, axis::balanced{3}, axis::parameters{}};
+  }
+};
+
+template <class Cut>
+support::parameters cut_and_trained(const support::elastic_world_options& o, fragments_by_hand with, const Cut& cut) {
   return support::two_models_by_hand(o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
-    if (steps == 1) with.cut(shared.segments(), fragment_of);
+    if (steps == 1) cut(with, shared);
     with.shared = shared.values();
     with.exchange(steps, steps == o.steps, models);
   });
+}
+support::parameters trained_by_hand(const support::elastic_world_options& o, const fragments_by_hand& with,
+                                    const std::function<std::size_t(int)>& fragment_of) {
+  return cut_and_trained(o, with, [&](auto& f, const auto& shared) { f.cut(shared.segments(), fragment_of); });
+}
+support::parameters trained_evenly(const support::elastic_world_options& o, const fragments_by_hand& with) {
+  return cut_and_trained(o, with, [](auto& f, const auto& shared) { f.cut_evenly(shared); });
 }
 
 }  // namespace
@@ -55,6 +94,22 @@ TEST_CASE("local pipeline: fragments are those of the whole model, and rows that
   const auto exact = trained_by_hand(o, support::streaming_by_hand(), support::strided_fragment_of);
   CHECK(support::off(support::undisturbed<exact_streaming>(o), exact, o.layers) < 1e-4);
   CHECK(support::off(support::undisturbed<streaming>(o), exact, o.layers) < 0.2);  // by the codes' 4 bits
+}
+
+TEST_CASE("local pipeline: fragments of equal size are those of the whole model, too", "[parallel][elastic][fast]") {
+  auto o = support::two_pipelines();
+  o.steps = GENERATE(8U, 13U);
+  CHECK(support::off(support::undisturbed<even_streaming>(o), trained_evenly(o, support::streaming_by_hand()), o.layers) <
+        1e-4);
+}
+
+TEST_CASE("local pipeline: several rows go by the context's mean", "[parallel][elastic][fast]") {
+  auto o = support::two_pipelines();
+  o.steps = GENERATE(8U, 13U);
+  const auto with = support::in_turn_by_hand();
+  CHECK(support::off(support::undisturbed<even_by_context>(o), trained_evenly(o, with), o.layers) < 1e-4);
+  const auto strided = trained_by_hand(o, with, support::strided_fragment_of);
+  CHECK(support::off(support::undisturbed<strided_by_context>(o), strided, o.layers) < 1e-4);
 }
 
 TEST_CASE("local pipeline: the run's last step is followed by an exchange of all fragments, whatever is due",
@@ -75,14 +130,15 @@ TEST_CASE("local pipeline: layers that count by their norms are single blocks, a
 }
 
 TEMPLATE_TEST_CASE("local pipeline: rounds in fragments go on whoever is lost, and let others in", "[parallel][elastic]",
-                   presets::edit_options, streaming, brief_streaming) {
+                   presets::edit_options, streaming, brief_streaming, even_streaming, even_by_context, even_parameters) {
   support::goes_on_whoever_is_killed<TestType>(11, 0.03);
   support::lets_newcomers_in<TestType>();
   support::goes_on_from_checkpoints<TestType>();
 }
 
 TEMPLATE_TEST_CASE("local pipeline: and whoever is lost at every single network call",
-                   "[parallel][elastic][local_pipeline][slow][every_call]", presets::edit_options, streaming) {
+                   "[parallel][elastic][local_pipeline][slow][every_call]", presets::edit_options, streaming,
+                   even_streaming, even_by_context) {
   support::goes_on_whoever_is_killed<TestType>(1, 0.03);
 }
 
@@ -100,9 +156,11 @@ void spare_peers_take_over(double most_off, double most_loss) {
 TEST_CASE("local pipeline: a spare peer takes up all fragments' momentum", "[parallel][elastic][fast]") {
   spare_peers_take_over<presets::edit_options>(0.4, 0.03);  // the same steps, with other moments
   spare_peers_take_over<streaming>(0.8, 0.03);              // what a replica moved in the other fragments is lost, too
+  spare_peers_take_over<even_by_context>(0.8, 0.03);
 }
 
 TEST_CASE("local pipeline: a stage that nobody has any more is had again with its fragments' momentum",
           "[parallel][elastic][fast]") {
   support::lost_stages_come_back<presets::edit_options>(23);  // all fragments are due together
+  support::lost_stages_come_back<even_together>(23);
 }

@@ -40,6 +40,13 @@ struct rings : presets::diloco_options {
   static auto recovery() { return stage::recovery::swapped_neighbours{}; }
 };
 
+/// The same, with pseudo-gradients in fragments of equal size, one in each step.
+template <class Recovering>
+struct in_fragments {
+  static auto recovery() { return Recovering::recovery(); }
+  static auto policy() { return comm::rounds{axis::staggered{3}, axis::balanced{3}, axis::outer<optim::nesterov>{0.4F}}; }
+};
+
 /// Of several, as a program's: whether it is one that makes stages up is not known before it runs.
 struct chosen_recovery : stage::recovery::neighbour_init {
   static inline bool chosen = false;
@@ -59,7 +66,8 @@ struct choosing : presets::diloco_options {
 }  // namespace
 
 TEMPLATE_TEST_CASE("local pipeline recoveries: the run goes on, whoever is killed at whichever network call",
-                   "[parallel][elastic][fast]", morphing, proactive, two_neighbours) {
+                   "[parallel][elastic][fast]", morphing, proactive, two_neighbours, in_fragments<morphing>,
+                   in_fragments<two_neighbours>) {
   support::goes_on_whoever_is_killed<TestType>(97, 0.03);
 }
 
@@ -78,8 +86,8 @@ TEMPLATE_TEST_CASE("local pipeline recoveries: checkpoints go on with the same b
   support::goes_on_from_checkpoints<TestType>();
 }
 
-TEST_CASE("local pipeline recoveries: a stage that nobody has any more is made up from its neighbours",
-          "[parallel][elastic][fast]") {
+TEMPLATE_TEST_CASE("local pipeline recoveries: a stage that nobody has any more is made up from its neighbours",
+                   "[parallel][elastic][fast]", three_neighbours, in_fragments<three_neighbours>) {
   std::string said;
   elastic_world_options o = support::three_stages_lose_one(GENERATE(0U, 1U, 2U, 3U), said);
   o.steps = 9;
@@ -87,7 +95,7 @@ TEST_CASE("local pipeline recoveries: a stage that nobody has any more is made u
   CAPTURE(step);
   support::any_elastic_world* all = nullptr;
   support::dies_before_step(o, all, step);
-  local_world<three_neighbours> w{o};
+  local_world<TestType> w{o};
   all = &w;
   w.wanted = 3;
   w.boot();
@@ -96,8 +104,9 @@ TEST_CASE("local pipeline recoveries: a stage that nobody has any more is made u
   support::holders_agree(w, o.hosts);
 }
 
-TEST_CASE("local pipeline recoveries: rings go on, or make up what they lose", "[parallel][elastic][fast]") {
-  support::rings_go_on<local_world<rings>>();
+TEMPLATE_TEST_CASE("local pipeline recoveries: rings go on, or make up what they lose", "[parallel][elastic][fast]", rings,
+                   in_fragments<rings>) {
+  support::rings_go_on<local_world<TestType>>();
 }
 
 TEST_CASE("local pipeline recoveries: how far blocks move is kept where stages may be made up, and only there",

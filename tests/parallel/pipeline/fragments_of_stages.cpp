@@ -4,18 +4,21 @@
 #include <causeway/parallel/pipeline.hpp>
 
 #include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 #include "support/catch.hpp"
 #include "support/pipelines.hpp"
 
 using namespace causeway;
 
-TEST_CASE("pipeline: stages exchange fragments after the steps that the whole model does, and come to the same",
-          "[parallel][fast]") {
+TEMPLATE_TEST_CASE("pipeline: stages exchange fragments after the steps that the whole model does, and come to the same",
+                   "[parallel][fast]", axis::consecutive, axis::balanced) {
   auto o = support::small_gpt(4);
   o.tie = GENERATE(false, true);
   const auto policy = [] {
-    return comm::rounds{axis::staggered{6}, axis::consecutive{1}, axis::gather_mean<>{}, axis::delayed{2, 0.5F}};
+    constexpr std::uint32_t of = std::is_same_v<TestType, axis::balanced> ? 5 : 1;
+    return comm::rounds{axis::staggered{6}, TestType{of}, axis::gather_mean<>{}, axis::delayed{2, 0.5F}};
   };
   const auto pipeline = [](const parallel::pipeline_options& with) { return parallel::pipeline<>{with}; };
   const support::pipeline_case c{.ranks = 2, .replicas = 2, .steps = 8};

@@ -25,10 +25,10 @@ constexpr support::pipeline_case hub_and_client{
 auto pipelines = [](const parallel::pipeline_options& with) { return parallel::pipeline<>{with}; };
 
 auto async_local_sgd = [] { return presets::make(presets::async_local_sgd_options{.local_steps = 2, .period = 2}); };
-// Decoupled DiLoCo with fragments of whole blocks and exact rows, so that stages have those of the whole model.
+// Decoupled DiLoCo with exact rows.
 auto decoupled = [] {
   return comm::async_parameter_server{axis::staggered{4},
-                                      axis::consecutive{2},
+                                      axis::balanced{4},
                                       axis::delayed{1, 0.5F},
                                       axis::quorum{},
                                       axis::push<compress::none, collective::radial_directional>{},

@@ -49,6 +49,22 @@ CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments)
   return most < 0 ? 0 : static_cast<std::size_t>(most);
 }
 
+// The fragment of each tensor.
+CAUSEWAY_DECL std::vector<std::size_t> smallest_so_far(const whole_model& all, std::size_t count) {
+  const auto size = [&](std::size_t s) { return end_of(all.segments, s, all.length) - all.segments[s].offset; };
+  std::vector<std::size_t> order(all.segments.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
+  std::vector<std::int64_t> filled(count);
+  std::vector<std::size_t> of(all.segments.size());
+  for (const std::size_t s : order) {
+    const auto least = std::min_element(filled.begin(), filled.end());
+    *least += size(s);
+    of[s] = static_cast<std::size_t>(least - filled.begin());
+  }
+  return of;
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
@@ -60,31 +76,27 @@ CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segm
   });
 }
 
-CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments,
-                                                       std::size_t length) const {
+CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments, std::size_t length,
+                                                       const whole_model&) const {
   if (segments.empty()) return std::vector<fragment>{{{{0, static_cast<std::int64_t>(length)}}, {{0, 1, length}}, length}};
   return detail::cut_by(segments, length, 1, [](std::size_t) { return 0U; });
 }
 
-CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments,
-                                                          std::size_t length) const {
-  if (count == 0 || (count > segments.size() && length > 0)) {  // of no block, where blocks move, there is nothing to cut
+CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments, std::size_t length,
+                                                          const whole_model& of) const {
+  const whole_model all = of.segments.empty() ? whole_model{segments, length} : of;
+  if (count == 0 || count > all.segments.size()) {
     return fail(errc::invalid_argument, "balanced",
-                std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
+                std::to_string(count) + " fragments of a model with " + std::to_string(all.segments.size()) +
                     " tensors; take between 1 and that many");
   }
-  const auto size = [&](std::size_t s) { return detail::end_of(segments, s, length) - segments[s].offset; };
-  std::vector<std::size_t> order(segments.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
-  std::vector<std::int64_t> filled(count);
-  std::vector<std::size_t> home(segments.size());
-  for (const std::size_t s : order) {
-    const auto least = std::min_element(filled.begin(), filled.end());
-    *least += size(s);
-    home[s] = static_cast<std::size_t>(least - filled.begin());
+  const std::vector<std::size_t> of_all = detail::smallest_so_far(all, count);
+  std::vector<std::size_t> of_these;
+  for (std::size_t s = 0; s < all.segments.size() && of_these.size() < segments.size(); ++s) {
+    if (all.segments[s].name == segments[of_these.size()].name) of_these.push_back(of_all[s]);
   }
-  return detail::cut_by(segments, length, count, [&](std::size_t s) { return home[s]; });
+  CAUSEWAY_EXPECT(of_these.size() == segments.size());  // a part has its tensors in the order of the whole
+  return detail::cut_by(segments, length, count, [&](std::size_t s) { return of_these[s]; });
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis

@@ -42,16 +42,17 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
 CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64_t, std::uint64_t) {
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
-  gradient_.clear();
   in_exchange_ = true;
   if (!rounds_.enter) return e;
   CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
   e.attempt = with.attempt.attempt;
   if (with.kept || !with.known.empty()) {
     e.result_at = net::peer_index{0};
-    e.result = with.known;
+    if (gradient_.empty()) e.result = with.known;  // else it was several rows, which the policy has as they were
     e.result_kept = with.kept;
     e.share = 1.0 / expected_;
+  } else {
+    gradient_.clear();
   }
   e.last = with.last;
   e.paths = std::move(with.paths);

@@ -78,7 +78,7 @@ TEST_CASE("local pipeline: a spare peer begins with nothing that was not sent", 
   auto o = support::two_pipelines();
   o.steps = 15;
   support::spare_peers_take_over<significant<>>(o, 400, 41, [&](const auto& all, const auto& quiet) {
-    CHECK(support::off(all, quiet, o.layers) < 0.5);
+    CHECK(support::off(all, quiet, o.layers) < 0.8);  // what a replica had not sent is lost, too
     CHECK(std::abs(support::held_out_loss(all, o.layers) / support::held_out_loss(quiet, o.layers) - 1) < 0.03);
   });
 }

@@ -24,6 +24,7 @@
 #include "support/blocky.hpp"
 #include "support/catch.hpp"
 #include "support/elastic.hpp"
+#include "support/unsent_rows.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -43,13 +44,6 @@ auto implicit() {
       axis::every{1}, axis::implicit_residual{},
       axis::gather_mean<codec, collective::contributor_mean>{codec{compress::no_transform{}, compress::top_k{{.k = 8}}}},
       axis::outer<optim::sgd>{0.5F}};
-}
-/// And results are waited for some steps.
-auto implicit_later(std::uint32_t values = 8) {
-  using codec = presets::detail::sparse_loco_codec;
-  return comm::rounds{axis::every{4}, axis::implicit_residual{}, axis::replayed{2},
-                      axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = values}}}},
-                      axis::outer<optim::sgd>{0.5F}};
 }
 
 }  // namespace
@@ -94,8 +88,8 @@ TEST_CASE("stacked turns: rows that are made before their results are wanted", "
   as_if_fixed([=] { return comm::stacked{replayed(), averaged(3)}; });
   const auto compensated = [] { return comm::rounds{axis::every{6}, axis::compensated{3, 1.0F}, axis::gather_mean<>{}}; };
   as_if_fixed([=] { return comm::stacked{replayed(), compensated()}; });
-  as_if_fixed([=] { return comm::stacked{averaged(1), implicit_later()}; });
-  as_if_fixed([=] { return comm::stacked{implicit_later(), averaged(3)}; });
+  as_if_fixed([=] { return comm::stacked{averaged(1), support::unsent_rows(8)}; });
+  as_if_fixed([=] { return comm::stacked{support::unsent_rows(8), averaged(3)}; });
 }
 
 namespace {
@@ -140,7 +134,7 @@ TEST_CASE("stacked turns: who misses turns moves along once, not with each polic
   check([] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.1}, .local_steps = 3}); });
   check([] { return comm::stacked{averaged(2), diloco(4)}; });
   check([] { return comm::stacked{implicit(), diloco(4)}; });
-  check([] { return comm::stacked{averaged(2), implicit_later(512)}; });  // all of them
+  check([] { return comm::stacked{averaged(2), support::unsent_rows(512)}; });  // all of them
 }
 
 TEST_CASE("stacked turns: a peer whose values are not finite sits a turn out, whosever turn it is", "[comm][fast]") {

@@ -187,6 +187,7 @@ TEST_CASE("round rules: peers may come and go where all hold something alike aft
   const auto late = [](mix& m) { m.waits_at_once = false, m.waits_a_round = true; };
   const auto eager = [](mix& m) { m.waits_at_once = false, m.waits_a_round = m.own_is_fresh = true; };
   const auto fragments = [](mix& m) { m.single = false; };
+  const auto kept_back = [](mix& m) { m.keeps_residual = m.residual_in_parameters = true; };
   CHECK(elastic());
   CHECK(elastic(fragments));
   CHECK(elastic(fragments, delayed));
@@ -200,7 +201,7 @@ TEST_CASE("round rules: peers may come and go where all hold something alike aft
   CHECK_FALSE(elastic(late, fragments));
   // What this peer applied early can be taken back exactly only where the outer step is linear.
   CHECK_FALSE(elastic(eager, [](mix& m) { m.linear_outer = false; }));
-  CHECK(elastic(delayed, [](mix& m) { m.keeps_residual = m.residual_in_parameters = true; }));
+  CHECK(elastic(delayed, kept_back));
   // In groups everybody has parameters of its own; in lasting ones they are those of other models.
   const auto groups = [](mix& m) { m.everybody = m.lasting = false, m.sends_anchor = m.wants_mean_shared = true; };
   CHECK(elastic(groups));
@@ -216,4 +217,14 @@ TEST_CASE("round rules: peers may come and go where all hold something alike aft
   CHECK_FALSE(elastic([](mix& m) { m.trigger_talks = true; }));
   CHECK(elastic([](mix& m) { m.trigger_talks = m.tells = true; }));  // in the exchange itself, as one part of it
   CHECK_FALSE(elastic([](mix& m) { m.always = false, m.keeps_local = true; }));
+}
+
+TEST_CASE("round rules: what was not sent stays in the live parameters wherever local steps are taken", "[comm][fast]") {
+  for (const bool at_once : {true, false}) {
+    const comm::round_mix m{
+        .by_context = false, .keeps_residual = true, .residual_in_parameters = true, .waits_at_once = at_once};
+    CHECK(comm::rules::allows_late_steps(m));
+    CHECK(comm::rules::moves_with_blocks(m, false));
+    CHECK(comm::rules::takes_turns(m));
+  }
 }

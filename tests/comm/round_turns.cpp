@@ -22,6 +22,7 @@
 #include "support/blocky.hpp"
 #include "support/catch.hpp"
 #include "support/elastic.hpp"
+#include "support/unsent_rows.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -49,6 +50,7 @@ TEST_CASE("round turns: without faults peers that may come and go do what fixed 
   });
   as_if_fixed([] { return make(presets::sparse_loco_options{.local_steps = 3, .k = 512}); });
   as_if_fixed([] { return make(presets::demo_options{.k = 32, .momentum = 0.9F}); });
+  as_if_fixed([] { return support::unsent_rows(8); });
   as_if_fixed<support::blocky>([] { return make(presets::power_sgd_options{.rank = 2}); }, 4);
   as_if_fixed([] { return make(presets::sparta_options{.share = 0.1}); });
   as_if_fixed([] { return make(presets::ravnest_options{.local_steps = 3, .clusters = {}}); }, 37, 0, 5);

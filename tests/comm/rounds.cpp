@@ -254,6 +254,17 @@ TEST_CASE("rounds: what was not sent goes out later, once", "[comm][fast]") {
   });
 }
 
+TEST_CASE("rounds: where all is sent, nothing is kept in the live parameters: the steps meanwhile are the same",
+          "[comm][fast]") {
+  const auto exact = train(3, 11, 0.1F, [] {
+    return comm::rounds{axis::every{3}, axis::replayed{2}, axis::gather_mean<>{}};
+  });
+  const auto kept = train(3, 11, 0.1F, [] {
+    return comm::rounds{axis::every{3}, axis::implicit_residual{}, axis::replayed{2}, axis::gather_mean<>{}};
+  });
+  CHECK(distance(kept[0], exact[0]) < 1e-5);
+}
+
 TEST_CASE("rounds: masks that take turns reach every value of every fragment", "[comm][fast]") {
   using codec = compress::sparse<compress::no_transform, compress::shared_mask, compress::none>;
   const codec half{compress::no_transform{},

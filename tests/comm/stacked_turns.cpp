@@ -24,6 +24,7 @@
 #include "support/blocky.hpp"
 #include "support/catch.hpp"
 #include "support/elastic.hpp"
+#include "support/unsent_rows.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -87,6 +88,8 @@ TEST_CASE("stacked turns: rows that are made before their results are wanted", "
   as_if_fixed([=] { return comm::stacked{replayed(), averaged(3)}; });
   const auto compensated = [] { return comm::rounds{axis::every{6}, axis::compensated{3, 1.0F}, axis::gather_mean<>{}}; };
   as_if_fixed([=] { return comm::stacked{replayed(), compensated()}; });
+  as_if_fixed([=] { return comm::stacked{averaged(1), support::unsent_rows(8)}; });
+  as_if_fixed([=] { return comm::stacked{support::unsent_rows(8), averaged(3)}; });
 }
 
 namespace {
@@ -131,6 +134,7 @@ TEST_CASE("stacked turns: who misses turns moves along once, not with each polic
   check([] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.1}, .local_steps = 3}); });
   check([] { return comm::stacked{averaged(2), diloco(4)}; });
   check([] { return comm::stacked{implicit(), diloco(4)}; });
+  check([] { return comm::stacked{averaged(2), support::unsent_rows(512)}; });  // all of them
 }
 
 TEST_CASE("stacked turns: a peer whose values are not finite sits a turn out, whosever turn it is", "[comm][fast]") {

@@ -30,6 +30,7 @@
 #include "support/catch.hpp"
 #include "support/elastic.hpp"
 #include "support/elastic_presets.hpp"
+#include "support/unsent_rows.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -267,6 +268,7 @@ struct all_presets {
     });
     (*this)("gaia", [] { return make(presets::gaia_options{}); });
     (*this)("cocktail_sgd", [] { return make(presets::cocktail_sgd_options{.mask_share = 0.5, .k = 2048}); });
+    (*this)("unsent rows", [] { return support::unsent_rows(64); });
     (*this)("dedloc", [] { return make(presets::dedloc_options{.batch = 12}); });
     (*this).template operator()<support::quadratic, optim::sparse_sgd>(
         "stella_train", [] { return make(presets::stella_train_options{.share = 0.5}); });

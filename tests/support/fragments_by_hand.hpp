@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace support {
@@ -32,6 +33,7 @@ struct fragments_by_hand {
   std::uint64_t period = 0, late = 0;
   float local_share = 0, rate = 0, momentum = 0;
   bool by_norm = false;  // with EDiT's weights
+  bool replays = false;  // what was trained meanwhile stays as it was
   std::vector<fragment_by_hand> fragments{};
   std::span<float> shared{};
 
@@ -88,10 +90,10 @@ struct fragments_by_hand {
     for (std::size_t k = 0; k < mean.size(); ++k) {
       f.velocity[k] = momentum * f.velocity[k] + mean[k];
       float& value = shared[f.values[k]];
-      value -= rate * (mean[k] + momentum * f.velocity[k]);
-      for (const auto& model : models) {
-        float& own = model[f.values[k]];
-        own = local_share * own + (1 - local_share) * value;
+      const float before = std::exchange(value, value - rate * (mean[k] + momentum * f.velocity[k]));
+      for (std::size_t m = 0; m < 2; ++m) {
+        float& own = models[m][f.values[k]];
+        own = replays ? own + value - (before - f.moved[m][k]) : local_share * own + (1 - local_share) * value;
       }
     }
     f.made = false;

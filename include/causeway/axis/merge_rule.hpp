@@ -76,7 +76,8 @@ struct delayed {
 };
 
 /// θ_m ← θ_m + (θ̃ − at_send): the τ steps are made again from where they should have begun, as they were. With
-/// `implicit_residual` what was not sent stays as well, and there is no row at_send.
+/// `implicit_residual` what was not sent stays as well: θ_m ← θ_m + (θ̃ − θ) + sent, where `sent` is what went out of
+/// θ − at_send, and there is no row at_send.
 struct replayed {
   static constexpr part decides = part::merge_rule;
   static constexpr waiting waits = waiting::some_steps;

@@ -59,8 +59,8 @@ struct momentum_residual {
   [[nodiscard]] static float gain(float learning_rate) noexcept { return learning_rate; }
 };
 
-/// Left where it is: of Δ_m only what was sent is taken out of the live parameters, the rest is part of the next Δ_m
-/// (CocktailSGD, section 3; Gaia's insignificant updates, which go on accumulating). No state.
+/// Left where it is: of Δ_m only what was sent is taken out of the live parameters, when its mean comes; the rest is part
+/// of the next Δ_m (CocktailSGD, section 3; Gaia's insignificant updates, which go on accumulating). No state.
 struct implicit_residual {
   static constexpr part decides = part::residual;
   static constexpr keeping keeps = keeping::in_parameters;

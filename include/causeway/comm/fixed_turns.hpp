@@ -126,7 +126,6 @@ class fixed_turns {
     if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
     s.parent = Core::laws::identical ? ctx.parent() : 0;
     CAUSEWAY_TRY(c.begin(ctx, s));
-    if constexpr (Core::rows_type::keeps_in_parameters) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, s));
     s.pending = true;
     s.waited = 0;
     restart(c, s);

@@ -189,7 +189,7 @@ class round_rows {
       CAUSEWAY_ASSIGN(const auto shared, shared_row(ctx, s, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       if constexpr (keeps_in_parameters) {
-        if (merge_rule_type::waits == axis::waiting::at_once) CAUSEWAY_TRY(add_sent(ctx, s, local));
+        CAUSEWAY_TRY(add_sent(ctx, s, local));
         if (s.terms.contributors > 0) CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, room(moved_, local.size())));
       } else {
         CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, local, shared, s.at_send));
@@ -220,26 +220,12 @@ class round_rows {
     return s.elsewhere ? result<void>{} : rows.scatter(s.cut->ranges, shared, anchor_);
   }
 
-  /// Undoes take_out_sent, if that was done since the last merge. Among peers that come and go what is sent depends on
-  /// who takes part: before the row is made or sent again.
-  result<void> put_back_sent(auto& ctx, state& s) {
-    if (!std::exchange(s.taken_out, false)) return {};
-    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(ctx.rows().add(local, -1.0F, s.input));
-    CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.next_residual));
-    return put_back(ctx, s, local, live(ctx, s));
-  }
-
-  /// local += what was sent: the pseudo-gradient points from the live parameters to the shared ones.
+  /// local += what was sent, once its mean is there: until then it may be sent again, and which part of a row goes out
+  /// depends on who takes part. The pseudo-gradient points from the live parameters to the shared ones.
   result<void> add_sent(auto& ctx, state& s, std::span<float> local) {
     if (!s.terms.contributes) return {};
     CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.input));
     return ctx.rows().add(local, -1.0F, s.next_residual);
-  }
-  result<void> take_out_sent(auto& ctx, state& s) {
-    CAUSEWAY_TRY(take_out(ctx, s));
-    s.taken_out = s.terms.contributes;
-    return {};
   }
   /// late ← row, own_late ← what this peer put into it, which leaves the live parameters as the mean is about to come.
   result<void> keep_late(auto& ctx, state& s) {

@@ -126,16 +126,10 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && (!m.trigger_talks || m.tells);
 }
 
-/// Whether what a peer is to send is in its live parameters, or in memory of its own, until its mean comes: none has left
-/// the live parameters some steps before.
-constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_round || !m.residual_in_parameters; }
-
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow. Gradients that gather are of parameters that do not move meanwhile: what was lost is added to them.
-constexpr bool allows_late_steps(round_mix m) {
-  return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.meets && rows_stay(m);
-}
+constexpr bool allows_late_steps(round_mix m) { return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.meets; }
 
 /// Whether pipelines that come and go can divide a round's batches by speed: replicas take local steps, and a row counts by
 /// the parts of the round in which it is applied.
@@ -143,14 +137,14 @@ constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.b
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these, in fragments that are the same ones for all stages. A residual is of the rows that a peer sent, and stays there,
-/// in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left the live
-/// parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are forgotten
-/// where its holders have not the same, which gradients of one row can do in any step. Of modules all versions go along.
+/// in memory of its own or in the live parameters; so is a row that waits to be sent. Factors that an exchange remembers
+/// are those of a stage: they are forgotten where its holders have not the same, which gradients of one row can do in any
+/// step. Of modules all versions go along.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   if (!elastic(m) || (m.trigger_talks && !divides_batches(m))) return false;
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
-  return !keeps_factors && rows_stay(m);
+  return !keeps_factors;
 }
 
 /// And whether rows can be of ranges of blocks, where those who exchange one hold different others. Gradients: unless they
@@ -165,10 +159,9 @@ constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
 }
 
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
-/// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
+/// Gradients in every step leave that nothing. Gaps: results that are a round late, own parameters.
 constexpr bool takes_turns(round_mix m) {
-  const bool late = m.waits_a_round || !rows_stay(m);
-  return elastic(m) && !late && !m.before_inner_step && !own_parameters(m) && !m.meets && !by_path(m);
+  return elastic(m) && !m.waits_a_round && !m.before_inner_step && !own_parameters(m) && !m.meets && !by_path(m);
 }
 
 }  // namespace rules

@@ -119,7 +119,6 @@ struct round_state {
   source_vector<float> reference;
   std::size_t squares_at = 0;    ///< in round_core::squares, where the trigger asks how far the whole model moves
   std::uint64_t planned_at = 0;  ///< the measurement of links that its exchange follows
-  bool taken_out = false;        ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
   // Before the exchange, which refers to them.
   std::unique_ptr<net::any_transport> view;

@@ -36,7 +36,6 @@ class round_turns {
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
-  static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && overlaps;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
 
  public:
@@ -163,11 +162,7 @@ class round_turns {
   result<void> launch(auto& ctx, Core& c, const due_list& due) {
     sent_in_ = ctx.attempt();
     if (ends_alike(ctx)) return {};
-    for (state* s : due) {
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
-      CAUSEWAY_TRY(c.begin(ctx, *s));
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, *s));
-    }
+    for (state* s : due) CAUSEWAY_TRY(c.begin(ctx, *s));
     return {};
   }
   /// Exchanges that `receive` ends.
@@ -211,7 +206,6 @@ class round_turns {
         return alike.empty() ? result<void>{} : ctx.rows().copy(alike, ctx.parameters());
       }
     }
-    for (state* s : due) s->taken_out = false;
     if constexpr (applies_late) {
       sent_in_ = 0;
       CAUSEWAY_TRY(late::make(ctx, c, due, true));
@@ -248,12 +242,10 @@ class round_turns {
       s.cancel();
       s.begun = false;
       s.pending = s.pending && applies_late && keeps_progress;
-      if (takes_out && keeps_progress && !s.pending) (void)c.rows.put_back_sent(ctx, s);
       if (keeps_progress) continue;
       s.restart();
       s.arrived = false;
       s.residual.clear();  // of rows that are gone
-      s.taken_out = false;
       if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.own().forget();
     }
     sent_in_ = 0;
@@ -281,7 +273,6 @@ class round_turns {
   [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.merge_rule().steps : 0; }
   result<void> compose(auto& ctx, Core& c, state& s) {
     if (late::of_step_before(ctx)) return s.compose_nothing(ctx);
-    if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
     CAUSEWAY_TRY(late::compose(ctx, c, s));
     return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
   }

@@ -4,8 +4,6 @@
 #include <causeway/presets/overlapped.hpp>
 
 #include <cstdint>
-#include <mutex>
-#include <utility>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "parallel/elastic/newcomers.hpp"
@@ -30,35 +28,12 @@ struct cocodc {
   }
 };
 
-/// What two peers that hold the whole model come to, each with half of every batch.
-template <class Options>
-support::parameters of_whole_models(const support::elastic_world_options& o) {
-  support::parameters named;
-  std::mutex mutex;
-  support::run_cluster(2, [&](std::uint32_t peer, environment env) {
-    trainer_options to;
-    to.learning_rate = optim::constant{0.01F};
-    to.clip_norm = o.clip_norm;
-    const std::int64_t half = o.micro_batches / 2;
-    auto t = make_trainer(*nn::gpt::create(support::small_gpt(o.layers), kernels::cpu_backend{1}), std::move(env), to,
-                          support::policy_of<Options>(), optim::adamw{}, parallel::data_parallel{{.micro_batches = half}});
-    REQUIRE(t.start());
-    for (std::uint64_t s = 0; s < o.steps; ++s) {
-      const support::token_batch b{0, s, o.micro_batches};
-      REQUIRE(t.step(b.view().slice(half * peer, half)));
-    }
-    REQUIRE(t.finish());
-    const std::lock_guard lock{mutex};
-    if (peer == 0) support::detail::collect(t.model().parameters(), named);
-  });
-  return named;
-}
-
 template <class Options>
 void comes_to_whole_models(std::uint64_t steps) {
   auto o = support::two_pipelines();
   o.steps = steps;
-  CHECK(support::off(support::undisturbed<Options>(o), of_whole_models<Options>(o), o.layers) < 1e-4);
+  const auto whole = support::of_two_peers(o, support::policy_of<Options>);
+  CHECK(support::off(support::undisturbed<Options>(o), whole, o.layers) < 1e-4);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 
 #include "parallel/elastic/elastic_world.hpp"
 #include "support/catch.hpp"
+#include "support/conformance.hpp"
 
 namespace support {
 
@@ -89,6 +91,31 @@ parameters models_by_hand(const elastic_world_options& o, Exchange&& exchange, p
 template <class Exchange>
 parameters two_models_by_hand(const elastic_world_options& o, Exchange&& exchange) {
   return models_by_hand<2>(o, std::forward<Exchange>(exchange));
+}
+
+/// What two peers that hold the whole model come to, each with half of every batch and `policy()`.
+template <class MakePolicy>
+parameters of_two_peers(const elastic_world_options& o, const MakePolicy& policy) {
+  using namespace causeway;
+  parameters named;
+  std::mutex mutex;
+  run_cluster(2, [&](std::uint32_t peer, environment env) {
+    trainer_options to;
+    to.learning_rate = optim::constant{0.01F};
+    to.clip_norm = o.clip_norm;
+    const std::int64_t half = o.micro_batches / 2;
+    auto t = make_trainer(*nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}), std::move(env), to, policy(),
+                          optim::adamw{}, parallel::data_parallel{{.micro_batches = half}});
+    REQUIRE(t.start());
+    for (std::uint64_t s = 0; s < o.steps; ++s) {
+      const token_batch b{0, s, o.micro_batches};
+      REQUIRE(t.step(b.view().slice(half * peer, half)));
+    }
+    REQUIRE(t.finish());
+    const std::lock_guard lock{mutex};
+    if (peer == 0) detail::collect(t.model().parameters(), named);
+  });
+  return named;
 }
 
 }  // namespace support

@@ -541,8 +541,6 @@ class byte_reader {
 #ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
 #define CAUSEWAY_NET_IMPL_CODEC_IPP
 
-// Bodies of net/codec.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
@@ -920,8 +918,6 @@ static_assert(SumsItself<any_transport>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
-
-// Bodies of net/transport.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -1474,8 +1470,6 @@ struct record_field {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
 
-// Bodies of membership/records.hpp.
-
 #include <algorithm>
 #include <map>
 
@@ -1917,8 +1911,6 @@ struct ledger_field {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
 
-// Bodies of membership/ledger.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL ledger::ledger(std::uint64_t quota, std::uint64_t budget) : quota_{quota}, budget_{budget} {}
@@ -2235,8 +2227,6 @@ CAUSEWAY_DECL [[nodiscard]] result<durable_record> decode_durable_record(std::sp
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
-
-// Bodies of membership/durable_record.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -2617,8 +2607,6 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode_message(std::uint64_t run, st
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_MESSAGES_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_MESSAGES_IPP
 
-// Bodies of membership/messages.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL bool position::older_than(const position& other) const noexcept {
@@ -2807,8 +2795,6 @@ namespace detail {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_HISTORY_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_HISTORY_IPP
 
-// Bodies of membership/history.hpp.
-
 #include <charconv>
 #include <system_error>
 
@@ -2986,8 +2972,6 @@ class arrival_statistics {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
 #define CAUSEWAY_NET_IMPL_DEADLINE_IPP
-
-// Bodies of net/deadline.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -3238,8 +3222,6 @@ class acceptor {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_ACCEPTOR_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_ACCEPTOR_IPP
-
-// Bodies of membership/acceptor.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -3555,8 +3537,6 @@ class wait_times {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_ATTEMPT_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_ATTEMPT_IPP
-
-// Bodies of membership/attempt.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -3904,8 +3884,6 @@ class peer_table {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_PEER_TABLE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_PEER_TABLE_IPP
 
-// Bodies of membership/peer_table.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL bool term_limit::allow(std::uint32_t known, std::uint32_t wanted, time_point now) {
@@ -4246,8 +4224,6 @@ CAUSEWAY_DECL [[nodiscard]] bool adds_up(const go& m);
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_PROPOSAL_IPP
 
-// Bodies of membership/proposal.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL void takeover::begin_round(const ledger& samples, const std::vector<net::peer_id>& members) {
@@ -4565,8 +4541,6 @@ class attendance {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_ATTENDANCE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_ATTENDANCE_IPP
-
-// Bodies of membership/attendance.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -4929,8 +4903,6 @@ class blame {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_BLAME_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_BLAME_IPP
 
-// Bodies of membership/blame.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
@@ -5143,8 +5115,6 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 #ifndef CAUSEWAY_CORE_IMPL_RNG_IPP
 #define CAUSEWAY_CORE_IMPL_RNG_IPP
 
-// Bodies of core/rng.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
@@ -5303,8 +5273,6 @@ class candidate {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_CANDIDATE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_CANDIDATE_IPP
-
-// Bodies of membership/candidate.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -5513,8 +5481,6 @@ class checker {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_CHECKER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_CHECKER_IPP
-
-// Bodies of membership/checker.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -5887,8 +5853,6 @@ class evidence {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_EVIDENCE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_EVIDENCE_IPP
-
-// Bodies of membership/evidence.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -6351,8 +6315,6 @@ class follower {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_FOLLOWER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_FOLLOWER_IPP
 
-// Bodies of membership/follower.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL follower::follower(peer_table& t) : t_{t} {}
@@ -6803,8 +6765,6 @@ class finder {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_FINDER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_FINDER_IPP
 
-// Bodies of membership/finder.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL finder::finder(peer_table& t, follower& f) : t_{t}, follower_{f} {}
@@ -7043,8 +7003,6 @@ class leader {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_LEADER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_LEADER_IPP
-
-// Bodies of membership/leader.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -7488,8 +7446,6 @@ class outlook {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_OUTLOOK_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_OUTLOOK_IPP
 
-// Bodies of membership/outlook.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL outlook::outlook(const peer_table& t, const follower& f, const candidate& c, const finder& s, const leader& l)
@@ -7797,8 +7753,6 @@ class protocol {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_PROTOCOL_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_PROTOCOL_IPP
-
-// Bodies of membership/protocol.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -8193,8 +8147,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<event> last_words(const durable_record& 
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_REFOUND_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_REFOUND_IPP
 
-// Bodies of membership/refound.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self) {
@@ -8326,8 +8278,6 @@ static_assert(Storage<any_storage>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_STORAGE_IPP
-
-// Bodies of io/storage.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -8526,8 +8476,6 @@ CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte>
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
 #define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
-
-// Bodies of io/section_file.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -8890,8 +8838,6 @@ void checkpoint_directory<S>::prune(std::uint64_t saved) {
 #ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
 #define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
 
-// Bodies of io/checkpoint.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
@@ -8973,8 +8919,6 @@ class round_store {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
-
-// Bodies of membership/round_store.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -9083,9 +9027,11 @@ CAUSEWAY_DECL result<void> round_store::take_over(round_store& other, std::uint6
 #ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
 #define CAUSEWAY_CORE_THREAD_POOL_HPP
 
-// The one thread pool of a process. Work is cut statically by thread index, so a computation's order depends on the number
-// of threads and on nothing else. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes
-// 45 microseconds to wake, which is longer than many kernels.
+// The one thread pool of a process. Work is cut into parts that depend on the number of threads and on nothing else. Each
+// thread has parts of its own, and takes over those of others when it is done: a core that is slower, or that the system
+// has given to another program, holds up only the part that it is in. So what a part computes must not depend on the
+// thread that it runs on. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes 45
+// microseconds to wake, which is longer than many kernels.
 
 #include <atomic>
 #include <thread>
@@ -9117,11 +9063,13 @@ constexpr index_range share_of(std::int64_t count, unsigned index, unsigned thre
   return {first < count ? first : count, last < count ? last : count};
 }
 
-/// `size()` threads, the caller's included. One caller at a time: `run` is not re-entrant and not for use from two threads.
+/// `size()` threads, the caller's included. One caller at a time: calls are not re-entrant and not for use from two
+/// threads.
 class thread_pool {
  public:
-  explicit thread_pool(unsigned threads = 1) : shared_{std::make_unique<shared>()}, size_{threads == 0 ? 1 : threads} {
+  explicit thread_pool(unsigned threads = 1) : size_{threads == 0 ? 1 : threads} {
     if (size_ == 1) return;  // nobody waits, and the number of cores stands in a file
+    shared_ = std::make_unique<shared>(size_);
     // Spinning pays only while every thread has a core of its own.
     shared_->spins = size_ <= std::thread::hardware_concurrency() ? 4000 : 0;
     for (unsigned i = 1; i < size_; ++i) others_.emplace_back([s = shared_.get(), i] { work(*s, i); });
@@ -9133,32 +9081,45 @@ class thread_pool {
   ~thread_pool() {
     if (!shared_) return;
     shared_->stop = true;
-    publish();
+    publish(*shared_);
     for (auto& thread : others_) thread.join();
   }
 
   [[nodiscard]] unsigned size() const noexcept { return size_; }
 
-  /// Calls `f(thread_index)` once on every thread and returns when all have finished. `f` must not throw.
+  /// Calls `f(part, thread)` once for each part of [0, parts) and returns when all are done. `thread`, below `size()`,
+  /// tells calls apart that run at the same time, so that each has memory of its own; the caller is 0. `f` must not throw.
   template <class F>
-  void run(F&& f) {
+  void for_each(unsigned parts, F&& f) {
     if (size_ == 1) {
-      f(0U);
+      for (unsigned part = 0; part < parts; ++part) f(part, 0U);
       return;
     }
     shared& s = *shared_;
     s.object = std::addressof(f);
-    s.call = [](const void* object, unsigned index) {
-      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(index);
+    s.call = [](const void* object, unsigned part, unsigned thread) {
+      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(part, thread);
     };
-    s.pending.store(size_ - 1, std::memory_order_relaxed);
-    publish();
-    f(0U);
-    while (s.pending.load(std::memory_order_acquire) != 0) wait_for_others(s);
+    for (unsigned i = 0; i < size_; ++i) {
+      const index_range own = share_of(parts, i, size_);
+      s.queues[i].end = static_cast<unsigned>(own.end);
+      s.queues[i].next.store(static_cast<unsigned>(own.begin), std::memory_order_relaxed);
+    }
+    s.inside.fetch_and(~closed, std::memory_order_release);
+    publish(s);
+    take_parts(s, 0);
+    s.inside.fetch_or(closed, std::memory_order_acq_rel);  // who has not come yet is not waited for
+    wait_for_others(s);
   }
 
-  /// Cuts [0, count) into one contiguous part per thread, at multiples of `grain`, and calls `f(index_range)` on each part
-  /// that is not empty. Runs on the caller alone when `count <= grain`.
+  /// Calls `f(i)` once for each i below `size()`: for work that is cut by the number of threads.
+  template <class F>
+  void run(F&& f) {
+    for_each(size_, [&](unsigned i, unsigned) { f(i); });
+  }
+
+  /// Cuts [0, count) into contiguous parts, at multiples of `grain`, a few for each thread, and calls `f(index_range)` on
+  /// each. Runs on the caller alone when `count <= grain`.
   template <class F>
   void for_range(std::int64_t count, std::int64_t grain, F&& f) {
     if (count <= 0) return;
@@ -9166,34 +9127,59 @@ class thread_pool {
       f(index_range{0, count});
       return;
     }
-    run([&](unsigned index) {
-      const index_range part = share_of(count, index, size_, grain);
-      if (part.size() > 0) f(part);
-    });
+    const std::int64_t grains = (count + grain - 1) / grain;
+    const auto parts = static_cast<unsigned>(grains < 4 * std::int64_t{size_} ? grains : 4 * std::int64_t{size_});
+    for_each(parts, [&](unsigned part, unsigned) { f(share_of(count, part, parts, grain)); });
   }
 
  private:
+  static constexpr std::uint32_t closed = 1U << 31U;
+
+  /// The parts of one thread that nobody has taken.
+  struct alignas(64) queue {
+    std::atomic<unsigned> next{0};
+    unsigned end = 0;
+  };
+
   struct shared {
+    explicit shared(unsigned threads) : queues(threads) {}
+
     alignas(64) std::atomic<std::uint32_t> generation{0};
-    alignas(64) std::atomic<std::uint32_t> pending{0};
+    /// Threads that may be in a call, besides the caller; `closed`: what they would find belongs to no call.
+    alignas(64) std::atomic<std::uint32_t> inside{closed};
     const void* object = nullptr;
-    void (*call)(const void*, unsigned) = nullptr;
+    void (*call)(const void*, unsigned, unsigned) = nullptr;
+    std::vector<queue> queues;
     std::atomic<bool> stop{false};
     int spins = 0;
   };
 
-  void publish() {
-    shared_->generation.fetch_add(1, std::memory_order_release);
-    shared_->generation.notify_all();
+  static void publish(shared& s) {
+    s.generation.fetch_add(1, std::memory_order_release);
+    s.generation.notify_all();
+  }
+
+  /// Its own ones first, then those of the threads after it.
+  static void take_parts(shared& s, unsigned thread) {
+    const auto threads = static_cast<unsigned>(s.queues.size());
+    for (unsigned i = 0; i < threads; ++i) {
+      queue& from = s.queues[(thread + i) % threads];
+      while (from.next.load(std::memory_order_relaxed) < from.end) {
+        const unsigned part = from.next.fetch_add(1, std::memory_order_relaxed);
+        if (part < from.end) s.call(s.object, part, thread);
+      }
+    }
   }
 
   static void wait_for_others(shared& s) {
     for (int i = 0; i < s.spins; ++i) {
-      if (s.pending.load(std::memory_order_acquire) == 0) return;
+      if (s.inside.load(std::memory_order_acquire) == closed) return;
       detail::relax();
     }
-    const std::uint32_t left = s.pending.load(std::memory_order_acquire);
-    if (left != 0) s.pending.wait(left, std::memory_order_acquire);
+    for (auto now = s.inside.load(std::memory_order_acquire); now != closed;
+         now = s.inside.load(std::memory_order_acquire)) {
+      s.inside.wait(now, std::memory_order_acquire);
+    }
   }
 
   static void work(shared& s, unsigned index) {
@@ -9203,8 +9189,8 @@ class thread_pool {
       s.generation.wait(seen, std::memory_order_acquire);
       seen = s.generation.load(std::memory_order_acquire);
       if (s.stop) return;
-      s.call(s.object, index);
-      if (s.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) s.pending.notify_one();
+      if ((s.inside.fetch_add(1, std::memory_order_acq_rel) & closed) == 0) take_parts(s, index);
+      if (s.inside.fetch_sub(1, std::memory_order_acq_rel) == (closed | 1U)) s.inside.notify_one();
     }
   }
 
@@ -9418,8 +9404,6 @@ class staging {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-
-// Bodies of membership/state_image.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -9773,8 +9757,6 @@ class manifest_assembler {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_WIRE_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_WIRE_IPP
-
-// Bodies of membership/transfer/transfer_wire.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -10271,8 +10253,6 @@ class donor {
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_DONOR_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_DONOR_IPP
 
-// Bodies of membership/transfer/transfer_donor.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL donor::donor(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx} {}
@@ -10633,8 +10613,6 @@ class kept_for_us {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_CATCH_UP_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_CATCH_UP_IPP
-
-// Bodies of membership/transfer/transfer_catch_up.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -11043,8 +11021,6 @@ class transfer_holders {
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_HOLDERS_IPP
 
-// Bodies of membership/transfer/transfer_holders.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL void transfer_pace::answered(duration latency, unsigned out) noexcept {
@@ -11398,8 +11374,6 @@ class fetcher {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_FETCHER_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_FETCHER_IPP
-
-// Bodies of membership/transfer/transfer_fetcher.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -11783,8 +11757,6 @@ class state_transfer {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_IPP
 #define CAUSEWAY_MEMBERSHIP_TRANSFER_IMPL_TRANSFER_IPP
-
-// Bodies of membership/transfer/transfer.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -12422,10 +12394,9 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
 };
 
 /// With comm_traits::looks_ahead. `compute`: pass() makes the gradients and gives the loss; the parameters may be others
-/// while it does, and are then as they were. It may be called again in the step. `looks_ahead`: whether it is needed.
+/// while it does, and are then as they were. It may be called again in the step.
 template <class P, class Context = archetype::context>
 concept LooksAhead = requires(P& p, Context& ctx, result<double> (*pass)()) {
-  { p.looks_ahead() } -> std::same_as<bool>;
   { p.compute(ctx, pass) } -> std::same_as<result<double>>;
 };
 
@@ -12556,7 +12527,7 @@ struct promised<P, true> {
                 "`shared`, `adopt` or `catch_up`. docs/reference/rules.md#p11");
   static_assert(has::looks_ahead,
                 "causeway-P11: the traits of this communication policy say `looks_ahead`, but it lacks "
-                "`looks_ahead()` or `compute`. docs/reference/rules.md#p11");
+                "`compute`. docs/reference/rules.md#p11");
   static_assert(has::replays,
                 "causeway-P11: the traits of this communication policy say `replays`, but it lacks "
                 "`replays()` or `replay`. docs/reference/rules.md#p11");
@@ -12850,8 +12821,6 @@ class model_part {
 #ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
 #define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
 
-// Bodies of nn/model_part.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL stage_way stage_way::of(const block_range& r, std::int64_t blocks, bool joined_ends,
@@ -13121,8 +13090,6 @@ class flight {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 
-// Bodies of collective/flight.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
@@ -13246,8 +13213,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t l
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
 #define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
-
-// Bodies of stage/layout.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -13578,8 +13543,6 @@ CAUSEWAY_DECL [[nodiscard]] held_memory peak_memory(const schedule& s, std::uint
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
 
-// Bodies of plan/schedule.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL std::string to_string(const operation& op) {
@@ -13698,8 +13661,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::ui
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
 #define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
-
-// Bodies of plan/stage_costs.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -13844,8 +13805,6 @@ CAUSEWAY_DECL double seconds_of(const routed_step& step);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
 #define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
-
-// Bodies of plan/routed_time.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -14039,8 +13998,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::sp
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
 #define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
-
-// Bodies of plan/routed_schedule.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -14239,8 +14196,6 @@ struct run_history {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
 #define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-
-// Bodies of stage/run_history.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -14468,8 +14423,6 @@ static_assert(Recovery<regroup>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
 
-// Bodies of stage/recovery.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) const {
@@ -14638,8 +14591,6 @@ CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net:
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
-
-// Bodies of parallel/elastic/block_moves.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -15015,7 +14966,7 @@ void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx)
   }
   using gradient_pass = std::function<result<double>()>;
   if constexpr (Comm::traits.looks_ahead) {
-    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+    state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
   if constexpr (Comm::traits.in_regions) {
     if (comm.regions() > 0) {
@@ -15627,8 +15578,6 @@ constexpr collective_options tuned_for_streams(collective_options o, std::size_t
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
 
-// Bodies of collective/options.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
@@ -15787,8 +15736,6 @@ extern template result<void> all_gather(net::any_transport&, const net::message_
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 
-// Bodies of collective/gather.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
@@ -15887,8 +15834,6 @@ result<std::optional<cut>> resume_together(Trainer& trainer, io::checkpoint_dire
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
 #define CAUSEWAY_TRAIN_IMPL_COMMON_CUT_IPP
-
-// Bodies of train/common_cut.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
@@ -16035,8 +15980,6 @@ CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
-
-// Bodies of collective/pairs.hpp.
 
 #include <numeric>
 
@@ -16195,7 +16138,7 @@ void for_pieces(std::span<const parameter_segment> segments, index_range part, a
   }
 }
 
-/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
+/// The same over all threads, in contiguous parts of the flat buffers. Without segments all is decayed.
 void for_all_pieces(thread_pool& pool, const parameter_view& view, auto&& f) {
   const auto length = static_cast<std::int64_t>(view.values.size());
   const auto walk = [&](index_range part) {
@@ -16583,8 +16526,6 @@ static_assert(net::Transport<group_view>);
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 
-// Bodies of collective/group_view.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
@@ -16674,8 +16615,6 @@ CAUSEWAY_DECL bool group_view::are_distinct() const {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
 #define CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
-
-// Bodies of train/fixed_group.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
@@ -17393,8 +17332,6 @@ CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), finite_kernel)
 #ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
 #define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
 
-// Bodies of kernels/reduce.hpp.
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -17731,8 +17668,6 @@ CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
 
-// Bodies of collective/refusal.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
@@ -17855,8 +17790,6 @@ CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, s
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
-
-// Bodies of collective/sum.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -18896,8 +18829,6 @@ class round_attendance {
 #ifndef CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
 #define CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
 
-// Bodies of train/round_attendance.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL result<void> round_attendance::enter() {
@@ -18977,19 +18908,19 @@ class mean_exchange {
   /// See training_context::mean.
   template <class Codec>
   result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data, std::uint64_t part,
-                    const parallel::row_holders* among) {
+                    const parallel::row_holders* among, const std::vector<index_range>* where) {
     const bool sound = attendance.can_sit_out();  // or this peer sits out
     if (sound) CAUSEWAY_TRY(keep_finite(ctx, attendance, data));
     CAUSEWAY_TRY(attendance.enter());
     const std::size_t peers = among != nullptr ? among->members.size() : ctx.peers();
-    if (peers == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
+    if (peers == 1 && !ctx.result_is_known()) return attendance.exchanged(data, {}, where);
     if (ctx.keeps_inputs() && !sound) kept_.assign(data.begin(), data.end());
     auto outcome = weighed_mean(ctx, codec, data, part, among);
     if (outcome && data.size() == ctx.parameters().size())
       outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
     std::vector<float> kept = std::exchange(kept_, {});    // another exchange may come before this one is over
     const bool stays = outcome && attendance.has_parts();  // of several rows the policy has what each came to still
-    if (outcome) outcome = attendance.exchanged(data);
+    if (outcome) outcome = attendance.exchanged(data, {}, where);
     std::swap(kept, kept_);
     if (outcome || !ctx.keeps_inputs()) return outcome;
     if (!stays) std::copy(kept_.begin(), kept_.end(), data.begin());
@@ -19528,9 +19459,9 @@ gemm_args<In, Out> checked(gemm_args<In, Out> args) {
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 
-// How the packed product cuts its work: between threads, into blocks that fit the caches, into panels of packed operands.
-// Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C is the
-// same sum in the same order whatever the number of threads.
+// How the packed product cuts its work: into shares for threads, into blocks that fit the caches, into panels of packed
+// operands. Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C
+// is the same sum in the same order whatever the number of threads.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
@@ -19566,7 +19497,7 @@ constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::i
   return std::max(unit, round_up(divide_up(count, blocks), unit));
 }
 
-/// Threads as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
+/// Shares as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
 struct thread_grid {
   unsigned rows = 1;
   unsigned columns = 1;
@@ -19574,12 +19505,12 @@ struct thread_grid {
 };
 
 /// The grid with the smallest largest part, counting what each part costs to compute and to pack.
-constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned threads) noexcept {
+constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned shares) noexcept {
   constexpr std::int64_t packing = 8;  // packing one operand element costs about as much as 8 multiply-adds
   thread_grid best;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (unsigned rows = 1; rows <= threads; ++rows) {
-    const unsigned columns = threads / rows;
+  for (unsigned rows = 1; rows <= shares; ++rows) {
+    const unsigned columns = shares / rows;
     const std::int64_t height = divide_up(m, rows);
     const std::int64_t width = divide_up(divide_up(n, strip), columns) * strip;
     const std::int64_t cost = height * width + packing * (height + width);
@@ -20296,8 +20227,6 @@ struct amx_tile : tile_defaults {
 #ifndef CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
 #define CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
 
-// Bodies of kernels/bf16_level.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 #if CAUSEWAY_X86_SIMD
@@ -20743,11 +20672,9 @@ void attention_forward_with(thread_pool& pool, scratch& memory, const attention_
   static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
   pass* passes = frame.take<pass>(pool.size());
   for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, frame);
-  pool.run([&](unsigned thread) {
-    for (std::int64_t u = thread; u < shape.batch * shape.kv_heads * parts; u += threads) {
-      const std::int64_t unit = u / parts;
-      passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
-    }
+  pool.for_each(static_cast<unsigned>(shape.batch * shape.kv_heads * parts), [&](unsigned u, unsigned thread) {
+    const std::int64_t unit = u / parts;
+    passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
   });
 }
 
@@ -20967,11 +20894,9 @@ void attention_backward_with(thread_pool& pool, scratch& memory, const attention
   };
   const std::int64_t heads = shape.batch * shape.kv_heads;
   if (parts == 1) {
-    pool.run([&](unsigned thread) {
-      for (std::int64_t head = thread; head < heads; head += threads) {
-        passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
-        store(head, thread, {0, shape.T});
-      }
+    pool.for_each(static_cast<unsigned>(heads), [&](unsigned head, unsigned thread) {
+      passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
+      store(head, thread, {0, shape.T});
     });
     return;
   }
@@ -21704,8 +21629,6 @@ struct avx512_bf16_tiles {
 #ifndef CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 #define CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 
-// Bodies of kernels/attention.hpp: which instructions compute it.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 /// Calls `f` with the steps for `level`, which this machine must support.
@@ -21905,8 +21828,6 @@ struct adamw_kernel {
 #ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
 #define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
 
-// Bodies of kernels/optimizer.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
@@ -22067,7 +21988,7 @@ class packed_gemm {
 
  private:
   template <class In, class Out>
-  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads);
+  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned shares);
 
   std::optional<simd_level> asked_;
 };
@@ -22331,16 +22252,14 @@ struct portable_tile : tile_defaults {
 #ifndef CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 #define CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 
-// Bodies of kernels/packed_gemm.hpp: how a product is cut into shares, blocks and tiles.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 /// One product with the kernels of `Tile`, cut into shares.
 template <class Tile, class In, class Out>
 class packed_product {
  public:
-  packed_product(const gemm_args<In, Out>& args, unsigned threads)
-      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, threads)} {
+  packed_product(const gemm_args<In, Out>& args, unsigned shares)
+      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, shares)} {
     depth_ = even_block(args.k, Tile::blocks.depth, std::max(16, Tile::depth_step));
     rows_ = even_block(share_height(), Tile::blocks.rows, Tile::row_unit);
     columns_ =
@@ -22353,13 +22272,11 @@ class packed_product {
 
   void run(thread_pool& pool, scratch& memory) {
     auto frame = memory.open();
-    memory_ = frame.template take<std::byte>(share_bytes() * grid_.size());
+    memory_ = frame.template take<std::byte>(share_bytes() * (grid_.size() == 1 ? 1 : pool.size()));
     if (grid_.size() == 1) {
-      work(0);
+      work(0, 0);
     } else {
-      pool.run([this](unsigned index) {
-        if (index < grid_.size()) work(index);
-      });
+      pool.for_each(grid_.size(), [this](unsigned index, unsigned thread) { work(index, thread); });
     }
   }
 
@@ -22425,18 +22342,17 @@ class packed_product {
     bool last;
   };
 
-  void work(unsigned index) {
+  void work(unsigned index, unsigned thread) {
     Tile::open();
-    share(index);
+    share(index, memory_ + share_bytes() * thread);
     Tile::close();
   }
 
-  void share(unsigned index) {
+  void share(unsigned index, std::byte* memory) {
     const index_range columns = share_of(args_.n, index % grid_.columns, grid_.columns, Tile::columns);
     place at{};
     at.rows = share_of(args_.m, index / grid_.columns, grid_.rows, Tile::row_unit);
     if (at.rows.size() <= 0) return;
-    std::byte* memory = memory_ + share_bytes() * index;
     at.a = reinterpret_cast<packed*>(memory);
     at.b = reinterpret_cast<packed*>(memory + a_bytes());
     at.tile = reinterpret_cast<float*>(memory + a_bytes() + b_bytes());
@@ -22600,31 +22516,32 @@ template <class In, class Out>
 void packed_gemm::multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
   const gemm_args<In, Out> args = detail::checked(arguments);
   if (args.m == 0 || args.n == 0) return;
+  // Two shares for each thread, so that one which is slowed down can be helped; each more packs its operands once more.
   // Below about four microseconds of work, waking a second thread costs more than it brings.
   const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
-  dispatch(pool, memory, args, small ? 1 : pool.size());
+  dispatch(pool, memory, args, small || pool.size() == 1 ? 1 : 2 * pool.size());
 }
 
 template <class In, class Out>
-void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
+void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned shares) {
 #if CAUSEWAY_X86_SIMD
   const simd_level level = this->level<In>();
   if constexpr (std::is_same_v<In, bf16>) {
     if (level >= simd_level::amx_bf16) {
-      return detail::packed_product<detail::amx_tile, In, Out>{args, threads}.run(pool, memory);
+      return detail::packed_product<detail::amx_tile, In, Out>{args, shares}.run(pool, memory);
     }
     if (level >= simd_level::avx512_bf16) {
-      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
+      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, shares}.run(pool, memory);
     }
   }
   if (level >= simd_level::avx512) {
-    return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
+    return detail::packed_product<detail::avx512_tile, In, Out>{args, shares}.run(pool, memory);
   }
   if (level >= simd_level::avx2) {
-    return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
+    return detail::packed_product<detail::avx2_tile, In, Out>{args, shares}.run(pool, memory);
   }
 #endif
-  detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
+  detail::packed_product<detail::portable_tile, In, Out>{args, shares}.run(pool, memory);
 }
 
 #ifdef CAUSEWAY_COMPILED
@@ -23386,8 +23303,6 @@ CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, co
 #ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 #define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 
-// Bodies of kernels/bf16_kernels.hpp.
-
 #include <cstdio>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
@@ -23812,8 +23727,6 @@ CAUSEWAY_DECL [[nodiscard]] std::uint64_t row_hash(thread_pool& pool, std::span<
 #ifndef CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
 #define CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
 
-// Bodies of kernels/row_hash.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 CAUSEWAY_DECL std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept {
@@ -24042,8 +23955,6 @@ class stage_peers {
 #ifndef CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
 #define CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
 
-// Bodies of train/stage_peers.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_DECL void stage_peers::form(net::any_transport& world, std::vector<net::peer_index> members,
@@ -24247,10 +24158,11 @@ class training_context {
 
   /// data ← mean over all peers, or those in `among`, through `codec`, in place; bit-identical everywhere. Nothing is sent
   /// by a peer alone. Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i. Bytes:
-  /// 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
+  /// 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`. `where`:
+  /// see `left_exchange`.
   result<void> mean(const auto& codec, std::span<float> data, std::uint64_t part = 0,
-                    const parallel::row_holders* among = nullptr) {
-    return mean_.mean(*this, attendance_, codec, data, part, among);
+                    const parallel::row_holders* among = nullptr, const std::vector<index_range>* where = nullptr) {
+    return mean_.mean(*this, attendance_, codec, data, part, among, where);
   }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
@@ -24540,8 +24452,6 @@ static_assert(Transport<link_transport>);
 #ifndef CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
 
-// Bodies of net/link_transport.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL link_transport::link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank,
@@ -24720,8 +24630,6 @@ class member_journal {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
 #define CAUSEWAY_TRAIN_IMPL_WRITE_BEHIND_IPP
-
-// Bodies of train/write_behind.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
@@ -25086,8 +24994,6 @@ class basic_member_control final : net::fabric_events, membership::effects, memb
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP
 #define CAUSEWAY_TRAIN_IMPL_MEMBER_CONTROL_IPP
-
-// Bodies of train/member_control.hpp.
 
 #include <exception>
 
@@ -25659,8 +25565,6 @@ class past_epochs {
 #ifndef CAUSEWAY_TRAIN_IMPL_ENTERED_ATTEMPT_IPP
 #define CAUSEWAY_TRAIN_IMPL_ENTERED_ATTEMPT_IPP
 
-// Bodies of train/entered_attempt.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL void suspicion::add(net::peer_index rank) {
@@ -25977,8 +25881,6 @@ static_assert(Model<flat_model>);
 #ifndef CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
 #define CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
 
-// Bodies of <causeway/train/flat_model.hpp>.
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
@@ -26152,8 +26054,6 @@ class member_waits {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_WAITS_IPP
 #define CAUSEWAY_TRAIN_IMPL_MEMBER_WAITS_IPP
-
-// Bodies of train/member_waits.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
@@ -26356,8 +26256,6 @@ class held_round {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_HELD_ROUND_IPP
 #define CAUSEWAY_TRAIN_IMPL_HELD_ROUND_IPP
-
-// Bodies of train/held_round.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -26631,8 +26529,6 @@ class state_fetch {
 #ifndef CAUSEWAY_TRAIN_IMPL_STATE_FETCH_IPP
 #define CAUSEWAY_TRAIN_IMPL_STATE_FETCH_IPP
 
-// Bodies of train/state_fetch.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL state_fetch::state_fetch(member_control& control, member_waits& waits, const member_options& options,
@@ -26805,8 +26701,6 @@ class unusable_rows {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_UNUSABLE_ROWS_IPP
 #define CAUSEWAY_TRAIN_IMPL_UNUSABLE_ROWS_IPP
-
-// Bodies of train/unusable_rows.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
@@ -27019,8 +26913,6 @@ class basic_member final : public run_group {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_MEMBER_IPP
 #define CAUSEWAY_TRAIN_IMPL_MEMBER_IPP
-
-// Bodies of train/member.hpp.
 
 #include <exception>
 
@@ -27550,8 +27442,6 @@ class basic_pipeline_group final : public run_group, public parallel::step_group
 #ifndef CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
 #define CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
 
-// Bodies of train/pipeline_group.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<run_group> below)
@@ -27586,16 +27476,17 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
 CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64_t, std::uint64_t) {
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
-  gradient_.clear();
   in_exchange_ = true;
   if (!rounds_.enter) return e;
   CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
   e.attempt = with.attempt.attempt;
   if (with.kept || !with.known.empty()) {
     e.result_at = net::peer_index{0};
-    e.result = with.known;
+    if (gradient_.empty()) e.result = with.known;  // else it was several rows, which the policy has as they were
     e.result_kept = with.kept;
     e.share = 1.0 / expected_;
+  } else {
+    gradient_.clear();
   }
   e.last = with.last;
   e.paths = std::move(with.paths);
@@ -27728,8 +27619,6 @@ CAUSEWAY_DECL result<membership::durable_record> refound(io::any_storage storage
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_REFOUND_IPP
 #define CAUSEWAY_TRAIN_IMPL_REFOUND_IPP
-
-// Bodies of train/refound.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
@@ -28128,8 +28017,6 @@ class swarm_table_fetch {
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_EXCHANGE_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_EXCHANGE_IPP
 
-// Bodies of parallel/swarm/swarm_table_exchange.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void swarm_wire::table_piece::blob::get(net::byte_reader& in) const {
@@ -28483,8 +28370,6 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSAGES_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSAGES_IPP
 
-// Bodies of parallel/swarm/swarm_messages.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire {
 
 CAUSEWAY_DECL batch_set::batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
@@ -28723,8 +28608,6 @@ class micro_batch_state {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_MICRO_BATCH_STATE_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_MICRO_BATCH_STATE_IPP
-
-// Bodies of parallel/swarm/micro_batch_state.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -29030,8 +28913,6 @@ CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SHARES_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SHARES_IPP
-
-// Bodies of parallel/swarm/swarm_shares.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -29541,8 +29422,6 @@ class basic_swarm_group final : public run_group {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
 #define CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
-
-// Bodies of train/swarm_group.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -30365,8 +30244,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check_batch(std::string_view policy, co
 #ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
 #define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
 
-// Bodies of parallel/micro_batches.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
@@ -30657,9 +30534,9 @@ struct compatible {
                 "docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
-                "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
-                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
-                "comm::async_parameter_server. docs/reference/rules.md#c7");
+                "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters, with an exchange that "
+                "remembers no factors; two of these by comm::stacked; comm::mirrors; or comm::async_parameter_server. "
+                "docs/reference/rules.md#c7");
   static_assert(
       rules::c8(Comm::traits, Parallel::traits),
       "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "

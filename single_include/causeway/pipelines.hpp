@@ -346,9 +346,11 @@ class [[nodiscard]] result<void> {
 #ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
 #define CAUSEWAY_CORE_THREAD_POOL_HPP
 
-// The one thread pool of a process. Work is cut statically by thread index, so a computation's order depends on the number
-// of threads and on nothing else. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes
-// 45 microseconds to wake, which is longer than many kernels.
+// The one thread pool of a process. Work is cut into parts that depend on the number of threads and on nothing else. Each
+// thread has parts of its own, and takes over those of others when it is done: a core that is slower, or that the system
+// has given to another program, holds up only the part that it is in. So what a part computes must not depend on the
+// thread that it runs on. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes 45
+// microseconds to wake, which is longer than many kernels.
 
 #include <atomic>
 #include <thread>
@@ -381,11 +383,13 @@ constexpr index_range share_of(std::int64_t count, unsigned index, unsigned thre
   return {first < count ? first : count, last < count ? last : count};
 }
 
-/// `size()` threads, the caller's included. One caller at a time: `run` is not re-entrant and not for use from two threads.
+/// `size()` threads, the caller's included. One caller at a time: calls are not re-entrant and not for use from two
+/// threads.
 class thread_pool {
  public:
-  explicit thread_pool(unsigned threads = 1) : shared_{std::make_unique<shared>()}, size_{threads == 0 ? 1 : threads} {
+  explicit thread_pool(unsigned threads = 1) : size_{threads == 0 ? 1 : threads} {
     if (size_ == 1) return;  // nobody waits, and the number of cores stands in a file
+    shared_ = std::make_unique<shared>(size_);
     // Spinning pays only while every thread has a core of its own.
     shared_->spins = size_ <= std::thread::hardware_concurrency() ? 4000 : 0;
     for (unsigned i = 1; i < size_; ++i) others_.emplace_back([s = shared_.get(), i] { work(*s, i); });
@@ -397,32 +401,45 @@ class thread_pool {
   ~thread_pool() {
     if (!shared_) return;
     shared_->stop = true;
-    publish();
+    publish(*shared_);
     for (auto& thread : others_) thread.join();
   }
 
   [[nodiscard]] unsigned size() const noexcept { return size_; }
 
-  /// Calls `f(thread_index)` once on every thread and returns when all have finished. `f` must not throw.
+  /// Calls `f(part, thread)` once for each part of [0, parts) and returns when all are done. `thread`, below `size()`,
+  /// tells calls apart that run at the same time, so that each has memory of its own; the caller is 0. `f` must not throw.
   template <class F>
-  void run(F&& f) {
+  void for_each(unsigned parts, F&& f) {
     if (size_ == 1) {
-      f(0U);
+      for (unsigned part = 0; part < parts; ++part) f(part, 0U);
       return;
     }
     shared& s = *shared_;
     s.object = std::addressof(f);
-    s.call = [](const void* object, unsigned index) {
-      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(index);
+    s.call = [](const void* object, unsigned part, unsigned thread) {
+      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(part, thread);
     };
-    s.pending.store(size_ - 1, std::memory_order_relaxed);
-    publish();
-    f(0U);
-    while (s.pending.load(std::memory_order_acquire) != 0) wait_for_others(s);
+    for (unsigned i = 0; i < size_; ++i) {
+      const index_range own = share_of(parts, i, size_);
+      s.queues[i].end = static_cast<unsigned>(own.end);
+      s.queues[i].next.store(static_cast<unsigned>(own.begin), std::memory_order_relaxed);
+    }
+    s.inside.fetch_and(~closed, std::memory_order_release);
+    publish(s);
+    take_parts(s, 0);
+    s.inside.fetch_or(closed, std::memory_order_acq_rel);  // who has not come yet is not waited for
+    wait_for_others(s);
   }
 
-  /// Cuts [0, count) into one contiguous part per thread, at multiples of `grain`, and calls `f(index_range)` on each part
-  /// that is not empty. Runs on the caller alone when `count <= grain`.
+  /// Calls `f(i)` once for each i below `size()`: for work that is cut by the number of threads.
+  template <class F>
+  void run(F&& f) {
+    for_each(size_, [&](unsigned i, unsigned) { f(i); });
+  }
+
+  /// Cuts [0, count) into contiguous parts, at multiples of `grain`, a few for each thread, and calls `f(index_range)` on
+  /// each. Runs on the caller alone when `count <= grain`.
   template <class F>
   void for_range(std::int64_t count, std::int64_t grain, F&& f) {
     if (count <= 0) return;
@@ -430,34 +447,59 @@ class thread_pool {
       f(index_range{0, count});
       return;
     }
-    run([&](unsigned index) {
-      const index_range part = share_of(count, index, size_, grain);
-      if (part.size() > 0) f(part);
-    });
+    const std::int64_t grains = (count + grain - 1) / grain;
+    const auto parts = static_cast<unsigned>(grains < 4 * std::int64_t{size_} ? grains : 4 * std::int64_t{size_});
+    for_each(parts, [&](unsigned part, unsigned) { f(share_of(count, part, parts, grain)); });
   }
 
  private:
+  static constexpr std::uint32_t closed = 1U << 31U;
+
+  /// The parts of one thread that nobody has taken.
+  struct alignas(64) queue {
+    std::atomic<unsigned> next{0};
+    unsigned end = 0;
+  };
+
   struct shared {
+    explicit shared(unsigned threads) : queues(threads) {}
+
     alignas(64) std::atomic<std::uint32_t> generation{0};
-    alignas(64) std::atomic<std::uint32_t> pending{0};
+    /// Threads that may be in a call, besides the caller; `closed`: what they would find belongs to no call.
+    alignas(64) std::atomic<std::uint32_t> inside{closed};
     const void* object = nullptr;
-    void (*call)(const void*, unsigned) = nullptr;
+    void (*call)(const void*, unsigned, unsigned) = nullptr;
+    std::vector<queue> queues;
     std::atomic<bool> stop{false};
     int spins = 0;
   };
 
-  void publish() {
-    shared_->generation.fetch_add(1, std::memory_order_release);
-    shared_->generation.notify_all();
+  static void publish(shared& s) {
+    s.generation.fetch_add(1, std::memory_order_release);
+    s.generation.notify_all();
+  }
+
+  /// Its own ones first, then those of the threads after it.
+  static void take_parts(shared& s, unsigned thread) {
+    const auto threads = static_cast<unsigned>(s.queues.size());
+    for (unsigned i = 0; i < threads; ++i) {
+      queue& from = s.queues[(thread + i) % threads];
+      while (from.next.load(std::memory_order_relaxed) < from.end) {
+        const unsigned part = from.next.fetch_add(1, std::memory_order_relaxed);
+        if (part < from.end) s.call(s.object, part, thread);
+      }
+    }
   }
 
   static void wait_for_others(shared& s) {
     for (int i = 0; i < s.spins; ++i) {
-      if (s.pending.load(std::memory_order_acquire) == 0) return;
+      if (s.inside.load(std::memory_order_acquire) == closed) return;
       detail::relax();
     }
-    const std::uint32_t left = s.pending.load(std::memory_order_acquire);
-    if (left != 0) s.pending.wait(left, std::memory_order_acquire);
+    for (auto now = s.inside.load(std::memory_order_acquire); now != closed;
+         now = s.inside.load(std::memory_order_acquire)) {
+      s.inside.wait(now, std::memory_order_acquire);
+    }
   }
 
   static void work(shared& s, unsigned index) {
@@ -467,8 +509,8 @@ class thread_pool {
       s.generation.wait(seen, std::memory_order_acquire);
       seen = s.generation.load(std::memory_order_acquire);
       if (s.stop) return;
-      s.call(s.object, index);
-      if (s.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) s.pending.notify_one();
+      if ((s.inside.fetch_add(1, std::memory_order_acq_rel) & closed) == 0) take_parts(s, index);
+      if (s.inside.fetch_sub(1, std::memory_order_acq_rel) == (closed | 1U)) s.inside.notify_one();
     }
   }
 
@@ -1625,8 +1667,6 @@ CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t co
 #ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
 #define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
 
-// Bodies of kernels/reduce.hpp.
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -1931,8 +1971,6 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 #ifndef CAUSEWAY_CORE_IMPL_RNG_IPP
 #define CAUSEWAY_CORE_IMPL_RNG_IPP
 
-// Bodies of core/rng.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
@@ -2235,8 +2273,6 @@ static_assert(SumsItself<any_transport>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
-
-// Bodies of net/transport.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -2747,10 +2783,9 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
 };
 
 /// With comm_traits::looks_ahead. `compute`: pass() makes the gradients and gives the loss; the parameters may be others
-/// while it does, and are then as they were. It may be called again in the step. `looks_ahead`: whether it is needed.
+/// while it does, and are then as they were. It may be called again in the step.
 template <class P, class Context = archetype::context>
 concept LooksAhead = requires(P& p, Context& ctx, result<double> (*pass)()) {
-  { p.looks_ahead() } -> std::same_as<bool>;
   { p.compute(ctx, pass) } -> std::same_as<result<double>>;
 };
 
@@ -2881,7 +2916,7 @@ struct promised<P, true> {
                 "`shared`, `adopt` or `catch_up`. docs/reference/rules.md#p11");
   static_assert(has::looks_ahead,
                 "causeway-P11: the traits of this communication policy say `looks_ahead`, but it lacks "
-                "`looks_ahead()` or `compute`. docs/reference/rules.md#p11");
+                "`compute`. docs/reference/rules.md#p11");
   static_assert(has::replays,
                 "causeway-P11: the traits of this communication policy say `replays`, but it lacks "
                 "`replays()` or `replay`. docs/reference/rules.md#p11");
@@ -4721,8 +4756,6 @@ static_assert(ActivationCodec<adaptive_top_k<>>);
 #ifndef CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
 #define CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
 
-// Bodies of stage/adaptive_top_k.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL result<void> validate(const edge_speeds& speeds) {
@@ -4915,8 +4948,6 @@ class model_part {
 #ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
 #define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
 
-// Bodies of nn/model_part.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL stage_way stage_way::of(const block_range& r, std::int64_t blocks, bool joined_ends,
@@ -5028,8 +5059,6 @@ CAUSEWAY_DECL [[nodiscard]] std::optional<std::int64_t> better_place(std::vector
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
 #define CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
-
-// Bodies of stage/block_choice.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
@@ -5231,8 +5260,6 @@ class span_directory {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
 #define CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
-
-// Bodies of stage/block_routing.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -6358,8 +6385,6 @@ class sample_buffers {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
 #define CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
-
-// Bodies of stage/sample_buffers.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -7908,9 +7933,9 @@ simd_level vector_level() {
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 
-// How the packed product cuts its work: between threads, into blocks that fit the caches, into panels of packed operands.
-// Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C is the
-// same sum in the same order whatever the number of threads.
+// How the packed product cuts its work: into shares for threads, into blocks that fit the caches, into panels of packed
+// operands. Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C
+// is the same sum in the same order whatever the number of threads.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
@@ -7946,7 +7971,7 @@ constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::i
   return std::max(unit, round_up(divide_up(count, blocks), unit));
 }
 
-/// Threads as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
+/// Shares as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
 struct thread_grid {
   unsigned rows = 1;
   unsigned columns = 1;
@@ -7954,12 +7979,12 @@ struct thread_grid {
 };
 
 /// The grid with the smallest largest part, counting what each part costs to compute and to pack.
-constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned threads) noexcept {
+constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned shares) noexcept {
   constexpr std::int64_t packing = 8;  // packing one operand element costs about as much as 8 multiply-adds
   thread_grid best;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (unsigned rows = 1; rows <= threads; ++rows) {
-    const unsigned columns = threads / rows;
+  for (unsigned rows = 1; rows <= shares; ++rows) {
+    const unsigned columns = shares / rows;
     const std::int64_t height = divide_up(m, rows);
     const std::int64_t width = divide_up(divide_up(n, strip), columns) * strip;
     const std::int64_t cost = height * width + packing * (height + width);
@@ -8676,8 +8701,6 @@ struct amx_tile : tile_defaults {
 #ifndef CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
 #define CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
 
-// Bodies of kernels/bf16_level.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 #if CAUSEWAY_X86_SIMD
@@ -9123,11 +9146,9 @@ void attention_forward_with(thread_pool& pool, scratch& memory, const attention_
   static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
   pass* passes = frame.take<pass>(pool.size());
   for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, frame);
-  pool.run([&](unsigned thread) {
-    for (std::int64_t u = thread; u < shape.batch * shape.kv_heads * parts; u += threads) {
-      const std::int64_t unit = u / parts;
-      passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
-    }
+  pool.for_each(static_cast<unsigned>(shape.batch * shape.kv_heads * parts), [&](unsigned u, unsigned thread) {
+    const std::int64_t unit = u / parts;
+    passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
   });
 }
 
@@ -9347,11 +9368,9 @@ void attention_backward_with(thread_pool& pool, scratch& memory, const attention
   };
   const std::int64_t heads = shape.batch * shape.kv_heads;
   if (parts == 1) {
-    pool.run([&](unsigned thread) {
-      for (std::int64_t head = thread; head < heads; head += threads) {
-        passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
-        store(head, thread, {0, shape.T});
-      }
+    pool.for_each(static_cast<unsigned>(heads), [&](unsigned head, unsigned thread) {
+      passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
+      store(head, thread, {0, shape.T});
     });
     return;
   }
@@ -10084,8 +10103,6 @@ struct avx512_bf16_tiles {
 #ifndef CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 #define CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 
-// Bodies of kernels/attention.hpp: which instructions compute it.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 /// Calls `f` with the steps for `level`, which this machine must support.
@@ -10285,8 +10302,6 @@ struct adamw_kernel {
 #ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
 #define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
 
-// Bodies of kernels/optimizer.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
@@ -10447,7 +10462,7 @@ class packed_gemm {
 
  private:
   template <class In, class Out>
-  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads);
+  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned shares);
 
   std::optional<simd_level> asked_;
 };
@@ -10711,16 +10726,14 @@ struct portable_tile : tile_defaults {
 #ifndef CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 #define CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 
-// Bodies of kernels/packed_gemm.hpp: how a product is cut into shares, blocks and tiles.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 /// One product with the kernels of `Tile`, cut into shares.
 template <class Tile, class In, class Out>
 class packed_product {
  public:
-  packed_product(const gemm_args<In, Out>& args, unsigned threads)
-      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, threads)} {
+  packed_product(const gemm_args<In, Out>& args, unsigned shares)
+      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, shares)} {
     depth_ = even_block(args.k, Tile::blocks.depth, std::max(16, Tile::depth_step));
     rows_ = even_block(share_height(), Tile::blocks.rows, Tile::row_unit);
     columns_ =
@@ -10733,13 +10746,11 @@ class packed_product {
 
   void run(thread_pool& pool, scratch& memory) {
     auto frame = memory.open();
-    memory_ = frame.template take<std::byte>(share_bytes() * grid_.size());
+    memory_ = frame.template take<std::byte>(share_bytes() * (grid_.size() == 1 ? 1 : pool.size()));
     if (grid_.size() == 1) {
-      work(0);
+      work(0, 0);
     } else {
-      pool.run([this](unsigned index) {
-        if (index < grid_.size()) work(index);
-      });
+      pool.for_each(grid_.size(), [this](unsigned index, unsigned thread) { work(index, thread); });
     }
   }
 
@@ -10805,18 +10816,17 @@ class packed_product {
     bool last;
   };
 
-  void work(unsigned index) {
+  void work(unsigned index, unsigned thread) {
     Tile::open();
-    share(index);
+    share(index, memory_ + share_bytes() * thread);
     Tile::close();
   }
 
-  void share(unsigned index) {
+  void share(unsigned index, std::byte* memory) {
     const index_range columns = share_of(args_.n, index % grid_.columns, grid_.columns, Tile::columns);
     place at{};
     at.rows = share_of(args_.m, index / grid_.columns, grid_.rows, Tile::row_unit);
     if (at.rows.size() <= 0) return;
-    std::byte* memory = memory_ + share_bytes() * index;
     at.a = reinterpret_cast<packed*>(memory);
     at.b = reinterpret_cast<packed*>(memory + a_bytes());
     at.tile = reinterpret_cast<float*>(memory + a_bytes() + b_bytes());
@@ -10980,31 +10990,32 @@ template <class In, class Out>
 void packed_gemm::multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
   const gemm_args<In, Out> args = detail::checked(arguments);
   if (args.m == 0 || args.n == 0) return;
+  // Two shares for each thread, so that one which is slowed down can be helped; each more packs its operands once more.
   // Below about four microseconds of work, waking a second thread costs more than it brings.
   const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
-  dispatch(pool, memory, args, small ? 1 : pool.size());
+  dispatch(pool, memory, args, small || pool.size() == 1 ? 1 : 2 * pool.size());
 }
 
 template <class In, class Out>
-void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
+void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned shares) {
 #if CAUSEWAY_X86_SIMD
   const simd_level level = this->level<In>();
   if constexpr (std::is_same_v<In, bf16>) {
     if (level >= simd_level::amx_bf16) {
-      return detail::packed_product<detail::amx_tile, In, Out>{args, threads}.run(pool, memory);
+      return detail::packed_product<detail::amx_tile, In, Out>{args, shares}.run(pool, memory);
     }
     if (level >= simd_level::avx512_bf16) {
-      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
+      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, shares}.run(pool, memory);
     }
   }
   if (level >= simd_level::avx512) {
-    return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
+    return detail::packed_product<detail::avx512_tile, In, Out>{args, shares}.run(pool, memory);
   }
   if (level >= simd_level::avx2) {
-    return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
+    return detail::packed_product<detail::avx2_tile, In, Out>{args, shares}.run(pool, memory);
   }
 #endif
-  detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
+  detail::packed_product<detail::portable_tile, In, Out>{args, shares}.run(pool, memory);
 }
 
 #ifdef CAUSEWAY_COMPILED
@@ -11766,8 +11777,6 @@ CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, co
 #ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 #define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 
-// Bodies of kernels/bf16_kernels.hpp.
-
 #include <cstdio>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
@@ -12282,7 +12291,7 @@ void for_pieces(std::span<const parameter_segment> segments, index_range part, a
   }
 }
 
-/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
+/// The same over all threads, in contiguous parts of the flat buffers. Without segments all is decayed.
 void for_all_pieces(thread_pool& pool, const parameter_view& view, auto&& f) {
   const auto length = static_cast<std::int64_t>(view.values.size());
   const auto walk = [&](index_range part) {
@@ -12671,8 +12680,6 @@ static_assert(ExpertDirectory<expert_directory>);
 #ifndef CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
 #define CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
 
-// Bodies of stage/expert_directory.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL expert_grid::expert_grid(std::vector<std::uint32_t> sides)
@@ -12903,8 +12910,6 @@ CAUSEWAY_DECL [[nodiscard]] block_adapters adapters_at(const adapter_shape& shap
 #ifndef CAUSEWAY_NN_IMPL_ADAPTERS_IPP
 #define CAUSEWAY_NN_IMPL_ADAPTERS_IPP
 
-// Bodies of nn/adapters.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL bool adapter_shape::fits(const map_sizes& sizes) const noexcept {
@@ -13053,8 +13058,6 @@ CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NN_IMPL_OPTIONS_IPP
 #define CAUSEWAY_NN_IMPL_OPTIONS_IPP
-
-// Bodies of nn/options.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
 
@@ -13991,8 +13994,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t l
 #ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
 #define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
 
-// Bodies of stage/layout.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
@@ -14301,8 +14302,6 @@ class product_key_gate {
 #ifndef CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
 #define CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
 
-// Bodies of stage/product_key_gate.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
 CAUSEWAY_INLINE bool better(const expert_choice& a, const expert_choice& b) noexcept {
@@ -14586,8 +14585,6 @@ CAUSEWAY_DECL [[nodiscard]] held_memory peak_memory(const schedule& s, std::uint
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
 
-// Bodies of plan/schedule.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL std::string to_string(const operation& op) {
@@ -14704,8 +14701,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::ui
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
 #define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
-
-// Bodies of plan/stage_costs.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -14851,8 +14846,6 @@ CAUSEWAY_DECL double seconds_of(const routed_step& step);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
 #define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
-
-// Bodies of plan/routed_time.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -15046,8 +15039,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::sp
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
 #define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
-
-// Bodies of plan/routed_schedule.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -15246,8 +15237,6 @@ struct run_history {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
 #define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-
-// Bodies of stage/run_history.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -15475,8 +15464,6 @@ static_assert(Recovery<regroup>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
 
-// Bodies of stage/recovery.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) const {
@@ -15656,8 +15643,6 @@ CAUSEWAY_DECL result<void> check(const link_matrix& links);
 #ifndef CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
 #define CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
 
-// Bodies of plan/link_matrix.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL link_matrix::link_matrix(std::size_t devices, const link_cost& everywhere)
@@ -15816,8 +15801,6 @@ class pipeline_clock {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
 #define CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
-
-// Bodies of plan/pipeline_clock.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -16005,8 +15988,6 @@ CAUSEWAY_DECL [[nodiscard]] schedule with_recompute(const schedule& s);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
-
-// Bodies of plan/schedules.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -16235,8 +16216,6 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> varuna(const stage_costs& costs, st
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
 
-// Bodies of plan/schedule_varuna.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 /// What one rank has done, and what the rule wants next.
@@ -16391,8 +16370,6 @@ CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::sp
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
 #define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
-
-// Bodies of plan/stage_split.hpp.
 
 #include <cstdio>
 
@@ -16561,8 +16538,6 @@ CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedul
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
-
-// Bodies of plan/schedule_check.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -16871,8 +16846,6 @@ class schedule_cursor {
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
 
-// Bodies of plan/schedule_cursor.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode)
@@ -16976,8 +16949,6 @@ CAUSEWAY_DECL [[nodiscard]] result<timeline> timeline_of(const schedule& s, cons
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
 #define CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
-
-// Bodies of plan/timeline.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -17118,8 +17089,6 @@ CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calib
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
 #define CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
-
-// Bodies of plan/varuna_search.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -17274,8 +17243,6 @@ static_assert(Recovery<morph>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
 
-// Bodies of stage/recovery_morph.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL morph::morph(morph_options options) : options_{std::move(options)} {}
@@ -17382,8 +17349,6 @@ static_assert(MakingUp<neighbour_init>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_NEIGHBOUR_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_NEIGHBOUR_IPP
 
-// Bodies of stage/recovery_neighbour.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
 CAUSEWAY_DECL double neighbour_weight(const cluster_snapshot& g, const nn::block_range& blocks, neighbour_weights how) {
@@ -17449,8 +17414,6 @@ CAUSEWAY_DECL std::vector<std::size_t> forecast(const availability_model& m, std
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
 #define CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
-
-// Bodies of plan/availability.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -17650,8 +17613,6 @@ liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std:
 #ifndef CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
 #define CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
 
-// Bodies of plan/liveput.hpp.
-
 #include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
@@ -17810,8 +17771,6 @@ CAUSEWAY_DECL std::size_t take_out(std::vector<std::uint32_t>& from, std::span<c
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
 
-// Bodies of plan/recovery.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double recovery_job::sample_seconds() const {
@@ -17926,8 +17885,6 @@ static_assert(Recovery<proactive>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
-
-// Bodies of stage/recovery_proactive.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery { namespace detail {
 
@@ -18131,8 +18088,6 @@ static_assert(Recovery<redundant>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
 
-// Bodies of stage/recovery_redundant.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL result<layout> redundant::arrange(const cluster_snapshot& g) {
@@ -18299,8 +18254,6 @@ static_assert(WorkKeeping<redundant_forward>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
 
-// Bodies of stage/recovery_redundant_forward.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL result<layout> redundant_forward::arrange(const cluster_snapshot& g) {
@@ -18403,8 +18356,6 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> greedy(const stage_costs& costs, co
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
-
-// Bodies of plan/schedule_greedy.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -18614,8 +18565,6 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> dual_pipe(std::uint32_t ranks, std:
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
 #define CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
-
-// Bodies of plan/two_way_schedules.hpp.
 
 #include <deque>
 
@@ -18892,8 +18841,6 @@ static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<
 #ifndef CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
 #define CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
 
-// Bodies of stage/schedules.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
 CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
@@ -18995,8 +18942,6 @@ static_assert(Rerouting<reroute>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
-
-// Bodies of stage/recovery_reroute.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
@@ -19168,8 +19113,6 @@ static_assert(MakingUp<swapped_neighbours>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
-
-// Bodies of stage/recovery_swapped.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
@@ -19359,8 +19302,6 @@ CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const
 #ifndef CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
 #define CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
 
-// Bodies of plan/templates.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL template_cutter::template_cutter(const model_cost& model, const template_peers& peers,
@@ -19532,8 +19473,6 @@ CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, 
 #ifndef CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
 #define CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
 
-// Bodies of plan/template_choice.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 /// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
@@ -19704,8 +19643,6 @@ static_assert(Recovery<templates>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
 
-// Bodies of stage/recovery_templates.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL templates::templates(templates_options options) : options_{std::move(options)} {}
@@ -19834,8 +19771,6 @@ concept Router = Movable<R> && DefaultInitializable<R> &&
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_IPP
-
-// Bodies of stage/routing.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
@@ -20005,8 +19940,6 @@ static_assert(Router<random>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
-
-// Bodies of stage/routing_by_chance.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
@@ -20216,8 +20149,6 @@ class flow_search {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
 #define CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
-
-// Bodies of plan/flow_search.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -20634,8 +20565,6 @@ static_assert(Router<min_cost_flow>);
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
 
-// Bodies of stage/routing_flow.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing { namespace detail {
 
 CAUSEWAY_DECL flow_graph::flow_graph(std::size_t vertices) : out_(vertices) {}
@@ -20920,8 +20849,6 @@ static_assert(Router<planned<>>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
-
-// Bodies of stage/routing_planned.hpp.
 
 #include <charconv>
 #include <system_error>
@@ -21356,8 +21283,6 @@ class subspace_basis {
 #ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
 #define CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
 
-// Bodies of stage/subspace_basis.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL result<subspace_basis> subspace_basis::random(std::uint64_t seed, std::int64_t width, std::int64_t rank) {
@@ -21765,8 +21690,6 @@ static_assert(optim::Divisible<subspace_adamw>);
 #ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
 #define CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
 
-// Bodies of stage/subspace_adamw.hpp.
-
 #include <iterator>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
@@ -21923,8 +21846,6 @@ CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const
 #ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
 #define CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
 
-// Bodies of stage/subspace_pieces.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::vector<confined_pieces> residual_writers() {
@@ -22073,8 +21994,6 @@ static_assert(net::Transport<group_view>);
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 
-// Bodies of collective/group_view.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
@@ -22222,8 +22141,6 @@ class arrival_statistics {
 #ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
 #define CAUSEWAY_NET_IMPL_DEADLINE_IPP
 
-// Bodies of net/deadline.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
@@ -22279,8 +22196,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check_batch(std::string_view policy, co
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
 #define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
-
-// Bodies of parallel/micro_batches.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -22353,8 +22268,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check_boundary(const token_limits& l, c
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
 #define CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
-
-// Bodies of nn/micro_batch.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
 
@@ -22772,8 +22685,6 @@ class weight_stash {
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
 
-// Bodies of parallel/pipeline/async_pipeline_stash.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void weight_stash::keep(thread_pool& pool, std::uint64_t step, std::span<const float> values) {
@@ -22823,6 +22734,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
 /// hold, nn::not_held where there is none. `joined_ends()`: whether these are one block, the first.
+/// `declared_parameters()`: the tensors of the whole model, without memory.
 template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
@@ -22832,6 +22744,7 @@ concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
   { fixed.joined_ends() } -> std::same_as<bool>;
+  { fixed.declared_parameters() } -> std::same_as<parameter_store>;
   { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;
   { m.backward_stage(t, s, boundary) } -> std::same_as<result<tensor>>;
   { m.backward_inputs(t, s, boundary) } -> std::same_as<result<tensor>>;
@@ -23192,8 +23105,6 @@ class flight {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 
-// Bodies of collective/flight.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
@@ -23285,8 +23196,6 @@ constexpr collective_options tuned_for_streams(collective_options o, std::size_t
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-
-// Bodies of collective/options.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -23525,8 +23434,6 @@ extern template result<void> all_gather(net::any_transport&, const net::message_
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 
-// Bodies of collective/gather.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
@@ -23629,8 +23536,6 @@ CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
-
-// Bodies of parallel/pipeline/pipeline_exchange.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
@@ -23893,8 +23798,6 @@ CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::
 #ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
 #define CAUSEWAY_NN_IMPL_DECLARATION_IPP
 
-// Bodies of nn/declaration.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL float residual_deviation(std::int64_t layers) noexcept {
@@ -24078,8 +23981,6 @@ class embedding_base {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
-
-// Bodies of parallel/pipeline/embedding_base.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -24676,8 +24577,6 @@ CAUSEWAY_DECL [[nodiscard]] result<nn::model_part> part_of(const pipeline_option
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
 
-// Bodies of parallel/pipeline/pipeline_place.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
 inline error wrong_placement(const std::string& what) { return fail(errc::invalid_argument, "pipeline placement", what); }
@@ -25219,8 +25118,6 @@ result<double> pass_assigned(Context& ctx, net::any_transport& transport,
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_ASSIGNED_WORK_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_ASSIGNED_WORK_IPP
 
-// Bodies of parallel/elastic/assigned_work.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
 CAUSEWAY_DECL assigned_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
@@ -25340,8 +25237,6 @@ CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net:
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
-
-// Bodies of parallel/elastic/block_moves.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -25493,8 +25388,6 @@ static_assert(Storage<any_storage>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_STORAGE_IPP
-
-// Bodies of io/storage.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -25695,8 +25588,6 @@ CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte>
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
 #define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
-
-// Bodies of io/section_file.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -26059,8 +25950,6 @@ void checkpoint_directory<S>::prune(std::uint64_t saved) {
 #ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
 #define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
 
-// Bodies of io/checkpoint.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
@@ -26312,8 +26201,6 @@ class block_store {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_STORE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_STORE_IPP
 
-// Bodies of parallel/elastic/block_store.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL block_store::block_store(io::any_storage storage, std::string folder)
@@ -26486,8 +26373,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders_of_table(const st
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
 #define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
-
-// Bodies of parallel/tied_table.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -26701,8 +26586,6 @@ class block_ownership {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_OWNERSHIP_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_OWNERSHIP_IPP
 
-// Bodies of parallel/elastic/block_ownership.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void block_ownership::begin(const nn::model_part& part, std::int64_t layers,
@@ -26897,8 +26780,6 @@ class byte_reader {
 #ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
 #define CAUSEWAY_NET_IMPL_CODEC_IPP
 
-// Bodies of net/codec.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
@@ -27009,8 +26890,6 @@ CAUSEWAY_DECL [[nodiscard]] double missed(const step_turn& own, const std::vecto
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
 
-// Bodies of parallel/elastic/step_turns.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::uint32_t step_turn::order() const noexcept {
@@ -27098,8 +26977,6 @@ CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& tra
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
-
-// Bodies of parallel/elastic/peer_inventory.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
@@ -27292,8 +27169,6 @@ class block_savers {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SAVERS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SAVERS_IPP
 
-// Bodies of parallel/elastic/block_savers.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void block_savers::begin(block_store store) { store_ = std::move(store); }
@@ -27387,8 +27262,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
-
-// Bodies of parallel/elastic/cohort_rows.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
@@ -27624,8 +27497,6 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
-
-// Bodies of parallel/elastic/cohorts.hpp.
 
 #include <numeric>
 
@@ -27916,8 +27787,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<kept_run> kept_runs(const stage::layout&
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
 
-// Bodies of parallel/elastic/block_segments.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
 inline bool begins_stage(const stage::layout& l, std::int64_t block) {
@@ -28097,8 +27966,6 @@ CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
 
-// Bodies of collective/refusal.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
@@ -28221,8 +28088,6 @@ CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, s
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
-
-// Bodies of collective/sum.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -28883,8 +28748,6 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
 
-// Bodies of parallel/elastic/block_sums.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers) {
@@ -28983,8 +28846,6 @@ CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::repl
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
-
-// Bodies of parallel/elastic/cohort_exchange.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -29113,8 +28974,6 @@ class exchange_arrivals {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
 
-// Bodies of parallel/elastic/exchange_arrivals.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void exchange_arrivals::begin(net::any_transport& transport, const net::message_id& id) {
@@ -29193,8 +29052,6 @@ CAUSEWAY_DECL [[nodiscard]] block_contents made_up(const stage::made_up_block& m
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
-
-// Bodies of parallel/elastic/interpolated_blocks.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -29356,8 +29213,6 @@ class part_change {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
-
-// Bodies of parallel/elastic/part_change.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -29573,8 +29428,6 @@ class unsound_steps {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
-
-// Bodies of parallel/elastic/unsound_steps.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -29879,8 +29732,6 @@ CAUSEWAY_DECL [[nodiscard]] error missing(const nn::block_range& blocks);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
-
-// Bodies of parallel/elastic/pipeline_peer.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -30224,8 +30075,6 @@ class cohort_progress {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
 
-// Bodies of parallel/elastic/cohort_progress.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL cohort_member cohort_progress::described(std::uint64_t step, const step_record& record) const {
@@ -30397,8 +30246,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<operation> with_repeats(const rank_plan&
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
 #define CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
-
-// Bodies of plan/resumed_order.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -30662,8 +30509,6 @@ CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::a
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_SNAPSHOT_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_SNAPSHOT_IPP
-
-// Bodies of parallel/elastic/step_snapshot.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -31017,8 +30862,6 @@ class resumable_step {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_RESUMABLE_STEP_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_RESUMABLE_STEP_IPP
 
-// Bodies of parallel/elastic/resumable_step.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l) {
@@ -31078,8 +30921,6 @@ CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_GATHERED_STEPS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_GATHERED_STEPS_IPP
-
-// Bodies of parallel/elastic/gathered_steps.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -31912,8 +31753,6 @@ class step_vote {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
-
-// Bodies of parallel/elastic/step_vote.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -32859,8 +32698,6 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_MESSAGES_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_MESSAGES_IPP
 
-// Bodies of parallel/experts/expert_messages.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire {
 
 inline constexpr net::envelope::kind messages{"expert message", ", or of another grid or width of experts", 1};
@@ -33036,8 +32873,6 @@ class expert_host final : private net::fabric_events {
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_HOST_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_HOST_IPP
 
-// Bodies of parallel/experts/expert_host.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL stage::expert_grid grid_of(const expert_mixture_options& o) {
@@ -33158,8 +32993,6 @@ class expert_client final : private net::fabric_events {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_CLIENT_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_CLIENT_IPP
-
-// Bodies of parallel/experts/expert_client.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -33392,8 +33225,6 @@ class expert_layer {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_LAYER_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_LAYER_IPP
-
-// Bodies of parallel/experts/expert_layer.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -34206,8 +34037,6 @@ class swarm_table_fetch {
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_EXCHANGE_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_EXCHANGE_IPP
 
-// Bodies of parallel/swarm/swarm_table_exchange.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void swarm_wire::table_piece::blob::get(net::byte_reader& in) const {
@@ -34561,8 +34390,6 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSAGES_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSAGES_IPP
 
-// Bodies of parallel/swarm/swarm_messages.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire {
 
 CAUSEWAY_DECL batch_set::batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
@@ -34801,8 +34628,6 @@ class micro_batch_state {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_MICRO_BATCH_STATE_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_MICRO_BATCH_STATE_IPP
-
-// Bodies of parallel/swarm/micro_batch_state.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -35108,8 +34933,6 @@ CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SHARES_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SHARES_IPP
-
-// Bodies of parallel/swarm/swarm_shares.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -36238,8 +36061,6 @@ static_assert(Group<all_peers> && Group<random_groups> && Group<grid> && Group<k
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
 
-// Bodies of parallel/pipeline/random_routes.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL random_routes::random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed)
@@ -36300,8 +36121,6 @@ CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, con
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_GROUPS_IPP
 #define CAUSEWAY_AXIS_IMPL_GROUPS_IPP
-
-// Bodies of axis/groups.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
@@ -36849,8 +36668,6 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_MESSAGES_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_MESSAGES_IPP
 
-// Bodies of parallel/serving/block_messages.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire { namespace detail {
 
 inline constexpr net::envelope::kind messages{"block message", ", or of another model or codec", 2};
@@ -37068,8 +36885,6 @@ class block_passage {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_PASSAGE_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_PASSAGE_IPP
-
-// Bodies of parallel/serving/block_passage.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -37364,8 +37179,6 @@ class block_server_directory : protected net::fabric_events {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_SERVER_DIRECTORY_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_SERVER_DIRECTORY_IPP
-
-// Bodies of parallel/serving/block_server_directory.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -37913,8 +37726,6 @@ class block_request_handler : protected net::fabric_events {
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_REQUEST_HANDLER_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_REQUEST_HANDLER_IPP
 
-// Bodies of parallel/serving/block_request_handler.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL block_request_handler::block_request_handler(std::shared_ptr<net::fabric> fabric,
@@ -38366,8 +38177,6 @@ CAUSEWAY_DECL [[nodiscard]] memory_estimate estimate_memory(const model_sizes& s
 #ifndef CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
 #define CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
 
-// Bodies of nn/memory_estimate.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL std::size_t memory_estimate::total() const noexcept {
@@ -38712,17 +38521,20 @@ class language_model {
     hasher h;
     h.add_value(hash_text(Family::name));
     family().hash_into(h);
-    parameter_store whole;
-    const Family declared{options(), whole};
-    return h.add_value(whole.layout_hash()).finish();
+    return h.add_value(declared_parameters().layout_hash()).finish();
+  }
+
+  /// The tensors of the model, or of a part of it, held or not, without memory for them.
+  [[nodiscard]] parameter_store declared_parameters(const model_part& part = {}) const {
+    parameter_store all;
+    const Family declared{options(), all, part};
+    return all;
   }
 
   /// Values of a block in flat buffers, padding counted, with what stands before the first and behind the last one; held or
   /// not.
   [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
-    parameter_store alone;
-    const Family declared{options(), alone, model_part{block_range{block, block + 1}}};
-    return alone.length();
+    return declared_parameters(model_part{block_range{block, block + 1}}).length();
   }
 
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
@@ -39168,8 +38980,6 @@ extern template class language_model<gpt_family>;
 #ifndef CAUSEWAY_NN_IMPL_GPT_IPP
 #define CAUSEWAY_NN_IMPL_GPT_IPP
 
-// Bodies of nn/gpt.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL result<void> gpt_family::validate(const gpt_options& o) {
@@ -39344,8 +39154,6 @@ class tuned_parameters {
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_TUNED_PARAMETERS_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_TUNED_PARAMETERS_IPP
 
-// Bodies of parallel/serving/tuned_parameters.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<tuned_parameters> tuned_parameters::create(const tuning_options& o, const span_model& model,
@@ -39462,7 +39270,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 template <class Family = nn::gpt_family, stage::ActivationCodec Codec = stage::plain>
 class tuned_model {
  public:
-  using family_type = Family;
   using options_type = typename Family::options_type;
   using backend_type = kernels::cpu_backend;
   using client_type = block_client<Codec>;
@@ -39629,8 +39436,6 @@ class early_orders {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
-
-// Bodies of parallel/swarm/early_orders.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -40393,8 +40198,6 @@ class peer_directory {
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
 
-// Bodies of parallel/swarm/peer_directory.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL peer_directory::peer_directory(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
@@ -40641,8 +40444,6 @@ class stage_decisions {
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
 
-// Bodies of parallel/swarm/stage_decisions.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::vector<double> stage_decisions::asked() const {
@@ -40787,8 +40588,6 @@ class stage_balance {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
-
-// Bodies of parallel/swarm/swarm_balance.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -40976,8 +40775,6 @@ class swarm_messenger {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
-
-// Bodies of parallel/swarm/swarm_messenger.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -41213,8 +41010,6 @@ class swarm_table_sync : protected swarm_messenger {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
-
-// Bodies of parallel/swarm/swarm_table_sync.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -42888,8 +42683,6 @@ class staging {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
 
-// Bodies of membership/state_image.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL std::uint64_t image_layout::bytes() const noexcept {
@@ -43135,7 +42928,7 @@ void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx)
   }
   using gradient_pass = std::function<result<double>()>;
   if constexpr (Comm::traits.looks_ahead) {
-    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+    state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
   if constexpr (Comm::traits.in_regions) {
     if (comm.regions() > 0) {
@@ -43621,8 +43414,6 @@ class basic_pipeline_group final : public run_group, public parallel::step_group
 #ifndef CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
 #define CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
 
-// Bodies of train/pipeline_group.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<run_group> below)
@@ -43657,16 +43448,17 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
 CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64_t, std::uint64_t) {
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
-  gradient_.clear();
   in_exchange_ = true;
   if (!rounds_.enter) return e;
   CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
   e.attempt = with.attempt.attempt;
   if (with.kept || !with.known.empty()) {
     e.result_at = net::peer_index{0};
-    e.result = with.known;
+    if (gradient_.empty()) e.result = with.known;  // else it was several rows, which the policy has as they were
     e.result_kept = with.kept;
     e.share = 1.0 / expected_;
+  } else {
+    gradient_.clear();
   }
   e.last = with.last;
   e.paths = std::move(with.paths);
@@ -44098,8 +43890,6 @@ struct record_field {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
-
-// Bodies of membership/records.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
@@ -44537,8 +44327,6 @@ struct ledger_field {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
 
-// Bodies of membership/ledger.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL ledger::ledger(std::uint64_t quota, std::uint64_t budget) : quota_{quota}, budget_{budget} {}
@@ -44856,8 +44644,6 @@ CAUSEWAY_DECL [[nodiscard]] result<durable_record> decode_durable_record(std::sp
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
 
-// Bodies of membership/durable_record.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL durable_record fresh_record(std::uint64_t run, net::peer_id self) {
@@ -44953,8 +44739,6 @@ class round_store {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
-
-// Bodies of membership/round_store.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -45194,8 +44978,6 @@ class basic_swarm_group final : public run_group {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
 #define CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
-
-// Bodies of train/swarm_group.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 

@@ -104,8 +104,6 @@ CAUSEWAY_DECL std::vector<std::size_t> forecast(const availability_model& m, std
 #ifndef CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
 #define CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
 
-// Bodies of plan/availability.hpp.
-
 #include <algorithm>
 #include <cmath>
 
@@ -375,8 +373,6 @@ class batch_rate_controller {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_BATCH_RATE_IPP
 #define CAUSEWAY_PLAN_IMPL_BATCH_RATE_IPP
-
-// Bodies of plan/batch_rate.hpp.
 
 #include <algorithm>
 #include <cmath>
@@ -904,8 +900,6 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 #ifndef CAUSEWAY_CORE_IMPL_RNG_IPP
 #define CAUSEWAY_CORE_IMPL_RNG_IPP
 
-// Bodies of core/rng.hpp.
-
 #include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
@@ -1085,8 +1079,6 @@ CAUSEWAY_DECL result<cluster_plan> plan_clusters(std::span<const cluster_peer> p
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_CLUSTERS_IPP
 #define CAUSEWAY_PLAN_IMPL_CLUSTERS_IPP
-
-// Bodies of plan/clusters.hpp.
 
 #include <algorithm>
 
@@ -1283,8 +1275,6 @@ CAUSEWAY_DECL pairing bottleneck_pairing(std::span<const double> costs, std::siz
 #ifndef CAUSEWAY_PLAN_IMPL_MATCHING_IPP
 #define CAUSEWAY_PLAN_IMPL_MATCHING_IPP
 
-// Bodies of plan/matching.hpp.
-
 #include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
@@ -1415,8 +1405,6 @@ CAUSEWAY_DECL open_path shortest_open_path(std::span<const double> costs, std::s
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_OPEN_PATH_IPP
 #define CAUSEWAY_PLAN_IMPL_OPEN_PATH_IPP
-
-// Bodies of plan/open_path.hpp.
 
 #include <algorithm>
 #include <numeric>
@@ -1605,8 +1593,6 @@ CAUSEWAY_DECL result<void> check(const link_matrix& links);
 #ifndef CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
 #define CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
 
-// Bodies of plan/link_matrix.hpp.
-
 #include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
@@ -1735,8 +1721,6 @@ CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t 
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
 #define CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
-
-// Bodies of plan/placement.hpp.
 
 #include <algorithm>
 #include <numeric>
@@ -1903,8 +1887,6 @@ class dtfm_scorer {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_DTFM_SCORE_IPP
 #define CAUSEWAY_PLAN_IMPL_DTFM_SCORE_IPP
-
-// Bodies of plan/dtfm_score.hpp.
 
 #include <algorithm>
 
@@ -2108,8 +2090,6 @@ CAUSEWAY_DECL result<dtfm_plan> plan_dtfm(const link_matrix& links, const pipeli
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_DTFM_IPP
 #define CAUSEWAY_PLAN_IMPL_DTFM_IPP
-
-// Bodies of plan/dtfm.hpp.
 
 #include <numeric>
 
@@ -2543,8 +2523,6 @@ class flow_search {
 #ifndef CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
 #define CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
 
-// Bodies of plan/flow_search.hpp.
-
 #include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
@@ -2895,8 +2873,6 @@ CAUSEWAY_DECL link_matrix worldwide(std::size_t devices);
 #ifndef CAUSEWAY_PLAN_IMPL_LINK_FIXTURES_IPP
 #define CAUSEWAY_PLAN_IMPL_LINK_FIXTURES_IPP
 
-// Bodies of plan/link_fixtures.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 inline constexpr link_cost ms_gbit(double milliseconds, double gigabits) noexcept {
@@ -3174,8 +3150,6 @@ liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std:
 #ifndef CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
 #define CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
 
-// Bodies of plan/liveput.hpp.
-
 #include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
@@ -3286,8 +3260,6 @@ class peer_grid {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_PEER_GRID_IPP
 #define CAUSEWAY_PLAN_IMPL_PEER_GRID_IPP
-
-// Bodies of plan/peer_grid.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -3531,8 +3503,6 @@ CAUSEWAY_DECL [[nodiscard]] held_memory peak_memory(const schedule& s, std::uint
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
 
-// Bodies of plan/schedule.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL std::string to_string(const operation& op) {
@@ -3649,8 +3619,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::ui
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
 #define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
-
-// Bodies of plan/stage_costs.hpp.
 
 #include <cmath>
 
@@ -3805,8 +3773,6 @@ class pipeline_clock {
 #ifndef CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
 #define CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
 
-// Bodies of plan/pipeline_clock.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL pipeline_clock::pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
@@ -3929,8 +3895,6 @@ CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedul
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
-
-// Bodies of plan/schedule_check.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -4241,8 +4205,6 @@ class schedule_cursor {
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
 
-// Bodies of plan/schedule_cursor.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL schedule_cursor::schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode)
@@ -4347,8 +4309,6 @@ CAUSEWAY_DECL [[nodiscard]] result<timeline> timeline_of(const schedule& s, cons
 #ifndef CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
 #define CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
 
-// Bodies of plan/timeline.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double timeline::busy(std::uint32_t rank) const {
@@ -4420,8 +4380,6 @@ CAUSEWAY_DECL [[nodiscard]] std::string svg_picture(const timeline& t, std::stri
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_PICTURE_IPP
 #define CAUSEWAY_PLAN_IMPL_PICTURE_IPP
-
-// Bodies of plan/picture.hpp.
 
 #include <charconv>
 #include <cmath>
@@ -4636,8 +4594,6 @@ CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::sp
 #ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
 #define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
 
-// Bodies of plan/stage_split.hpp.
-
 #include <cmath>
 #include <cstdio>
 
@@ -4830,8 +4786,6 @@ CAUSEWAY_DECL step_estimate refine_by_swaps(const link_matrix& links, placement&
 #ifndef CAUSEWAY_PLAN_IMPL_STEP_ESTIMATE_IPP
 #define CAUSEWAY_PLAN_IMPL_STEP_ESTIMATE_IPP
 
-// Bodies of plan/step_estimate.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 /// One replica's two passes; `links`: null for free ones.
@@ -4997,8 +4951,6 @@ CAUSEWAY_DECL model_cost cost_of(const transformer_shape& t, double tokens, cons
 #ifndef CAUSEWAY_PLAN_IMPL_TRANSFORMER_COST_IPP
 #define CAUSEWAY_PLAN_IMPL_TRANSFORMER_COST_IPP
 
-// Bodies of plan/transformer_cost.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL double matrix_parameters(const transformer_shape& t) {
@@ -5128,8 +5080,6 @@ CAUSEWAY_DECL blind_steps estimate_blind(const transformer_shape& shape, const l
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_PIPELINE_PLAN_IPP
 #define CAUSEWAY_PLAN_IMPL_PIPELINE_PLAN_IPP
-
-// Bodies of plan/pipeline_plan.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -5409,8 +5359,6 @@ CAUSEWAY_DECL preemption_trace make_trace(const trace_options& options, std::uin
 #ifndef CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_IPP
 #define CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_IPP
 
-// Bodies of plan/preemption_trace.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 /// Uniform in (0, 1).
@@ -5628,8 +5576,6 @@ CAUSEWAY_DECL double seconds_of(const routed_step& step);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
 #define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
-
-// Bodies of plan/routed_time.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -5874,8 +5820,6 @@ CAUSEWAY_DECL std::size_t take_out(std::vector<std::uint32_t>& from, std::span<c
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
-
-// Bodies of plan/recovery.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -6186,8 +6130,6 @@ CAUSEWAY_DECL result<double> number_between(std::string_view field, double least
 #ifndef CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
 #define CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
 
-// Bodies of core/table_text.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace text {
 
 CAUSEWAY_DECL std::string_view trimmed(std::string_view text) {
@@ -6254,8 +6196,6 @@ CAUSEWAY_DECL std::string write_trace(const preemption_trace& trace);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_TEXT_IPP
 #define CAUSEWAY_PLAN_IMPL_PREEMPTION_TRACE_TEXT_IPP
-
-// Bodies of plan/preemption_trace_text.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -6517,8 +6457,6 @@ CAUSEWAY_DECL [[nodiscard]] schedule with_recompute(const schedule& s);
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
 
-// Bodies of plan/schedules.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 /// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
@@ -6746,8 +6684,6 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> varuna(const stage_costs& costs, st
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
 
-// Bodies of plan/schedule_varuna.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 /// What one rank has done, and what the rule wants next.
@@ -6913,8 +6849,6 @@ CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calib
 #ifndef CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
 #define CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
 
-// Bodies of plan/varuna_search.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
@@ -7077,8 +7011,6 @@ class morph_recovery {
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_MORPH_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_MORPH_IPP
 
-// Bodies of plan/recovery_morph.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL varuna_calibration calibration_of(const recovery_job& job) {
@@ -7186,8 +7118,6 @@ class neighbour_recovery {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_NEIGHBOUR_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_NEIGHBOUR_IPP
-
-// Bodies of plan/recovery_neighbour.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -7302,8 +7232,6 @@ class proactive_recovery {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_PROACTIVE_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_PROACTIVE_IPP
-
-// Bodies of plan/recovery_proactive.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -7474,8 +7402,6 @@ class redundant_recovery {
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_REDUNDANT_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_REDUNDANT_IPP
 
-// Bodies of plan/recovery_redundant.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL redundant_recovery::redundant_recovery(cut_job cut, const redundant_options& options)
@@ -7620,8 +7546,6 @@ class reroute_recovery {
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_REROUTE_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_REROUTE_IPP
 
-// Bodies of plan/recovery_reroute.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL reroute_recovery::reroute_recovery(cut_job cut) : cut_{std::move(cut)}, grid_{cut_.stages()} {}
@@ -7764,8 +7688,6 @@ class restart_recovery {
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_RESTART_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_RESTART_IPP
 
-// Bodies of plan/recovery_restart.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL restart_recovery::restart_recovery(cut_job cut) : cut_{std::move(cut)} {}
@@ -7854,8 +7776,6 @@ class swarm_recovery {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_SWARM_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_SWARM_IPP
-
-// Bodies of plan/recovery_swarm.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -8048,8 +7968,6 @@ CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const
 #ifndef CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
 #define CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
 
-// Bodies of plan/templates.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL template_cutter::template_cutter(const model_cost& model, const template_peers& peers,
@@ -8220,8 +8138,6 @@ CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, 
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
 #define CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
-
-// Bodies of plan/template_choice.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -8400,8 +8316,6 @@ CAUSEWAY_DECL result<template_reaction> react(const template_set& set, const pip
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_TEMPLATE_REACTION_IPP
 #define CAUSEWAY_PLAN_IMPL_TEMPLATE_REACTION_IPP
-
-// Bodies of plan/template_reaction.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -8586,8 +8500,6 @@ class template_recovery {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_TEMPLATES_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_TEMPLATES_IPP
-
-// Bodies of plan/recovery_templates.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -8802,8 +8714,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<operation> with_repeats(const rank_plan&
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
 #define CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
-
-// Bodies of plan/resumed_order.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -9036,8 +8946,6 @@ CAUSEWAY_DECL role_plan assign_roles(std::span<const role_peer> peers, double ba
 #ifndef CAUSEWAY_PLAN_IMPL_ROLES_IPP
 #define CAUSEWAY_PLAN_IMPL_ROLES_IPP
 
-// Bodies of plan/roles.hpp.
-
 #include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
@@ -9203,8 +9111,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::sp
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
 #define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
-
-// Bodies of plan/routed_schedule.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -9402,8 +9308,6 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> greedy(const stage_costs& costs, co
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
-
-// Bodies of plan/schedule_greedy.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -9610,8 +9514,6 @@ CAUSEWAY_DECL result<std::vector<std::vector<std::size_t>>> place_for_skips(cons
 #ifndef CAUSEWAY_PLAN_IMPL_SKIP_PLACEMENT_IPP
 #define CAUSEWAY_PLAN_IMPL_SKIP_PLACEMENT_IPP
 
-// Bodies of plan/skip_placement.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 namespace detail {
@@ -9723,8 +9625,6 @@ CAUSEWAY_DECL [[nodiscard]] std::optional<skip_route> quickest_route(const skip_
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_SKIP_ROUTE_IPP
 #define CAUSEWAY_PLAN_IMPL_SKIP_ROUTE_IPP
-
-// Bodies of plan/skip_route.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -9949,8 +9849,6 @@ CAUSEWAY_DECL result<skip_plan> least_slowest(const skip_task& task, skip_confli
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_SKIP_PLAN_IPP
 #define CAUSEWAY_PLAN_IMPL_SKIP_PLAN_IPP
-
-// Bodies of plan/skip_plan.hpp.
 
 #include <bit>
 
@@ -10259,8 +10157,6 @@ CAUSEWAY_DECL square_cube check_square_cube(double compute, double bytes, const 
 #ifndef CAUSEWAY_PLAN_IMPL_SQUARE_CUBE_IPP
 #define CAUSEWAY_PLAN_IMPL_SQUARE_CUBE_IPP
 
-// Bodies of plan/square_cube.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double square_cube::ratio() const noexcept {
@@ -10313,8 +10209,6 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> dual_pipe(std::uint32_t ranks, std:
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
 #define CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
-
-// Bodies of plan/two_way_schedules.hpp.
 
 #include <deque>
 
@@ -10484,8 +10378,6 @@ CAUSEWAY_DECL [[nodiscard]] double least_bandwidth(const training_step& step, co
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_UTILISATION_IPP
 #define CAUSEWAY_PLAN_IMPL_UTILISATION_IPP
-
-// Bodies of plan/utilisation.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 

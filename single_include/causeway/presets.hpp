@@ -507,8 +507,6 @@ static_assert(Arrivals<one_by_one> && Arrivals<quorum>);
 #ifndef CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
 #define CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
 
-// Bodies of axis/arrivals.hpp.
-
 #include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
@@ -641,8 +639,6 @@ static_assert(Trigger<every> && Trigger<staggered> && Trigger<periods>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_EVERY_IPP
 #define CAUSEWAY_AXIS_IMPL_EVERY_IPP
-
-// Bodies of axis/every.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
@@ -1004,8 +1000,6 @@ static_assert(SumsItself<any_transport>);
 #ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 
-// Bodies of net/transport.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
@@ -1186,8 +1180,6 @@ class flight {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 
-// Bodies of collective/flight.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
@@ -1214,9 +1206,11 @@ CAUSEWAY_DECL result<void> without_size(result<std::size_t> moved) {
 #ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
 #define CAUSEWAY_CORE_THREAD_POOL_HPP
 
-// The one thread pool of a process. Work is cut statically by thread index, so a computation's order depends on the number
-// of threads and on nothing else. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes
-// 45 microseconds to wake, which is longer than many kernels.
+// The one thread pool of a process. Work is cut into parts that depend on the number of threads and on nothing else. Each
+// thread has parts of its own, and takes over those of others when it is done: a core that is slower, or that the system
+// has given to another program, holds up only the part that it is in. So what a part computes must not depend on the
+// thread that it runs on. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes 45
+// microseconds to wake, which is longer than many kernels.
 
 #include <atomic>
 #include <thread>
@@ -1248,11 +1242,13 @@ constexpr index_range share_of(std::int64_t count, unsigned index, unsigned thre
   return {first < count ? first : count, last < count ? last : count};
 }
 
-/// `size()` threads, the caller's included. One caller at a time: `run` is not re-entrant and not for use from two threads.
+/// `size()` threads, the caller's included. One caller at a time: calls are not re-entrant and not for use from two
+/// threads.
 class thread_pool {
  public:
-  explicit thread_pool(unsigned threads = 1) : shared_{std::make_unique<shared>()}, size_{threads == 0 ? 1 : threads} {
+  explicit thread_pool(unsigned threads = 1) : size_{threads == 0 ? 1 : threads} {
     if (size_ == 1) return;  // nobody waits, and the number of cores stands in a file
+    shared_ = std::make_unique<shared>(size_);
     // Spinning pays only while every thread has a core of its own.
     shared_->spins = size_ <= std::thread::hardware_concurrency() ? 4000 : 0;
     for (unsigned i = 1; i < size_; ++i) others_.emplace_back([s = shared_.get(), i] { work(*s, i); });
@@ -1264,32 +1260,45 @@ class thread_pool {
   ~thread_pool() {
     if (!shared_) return;
     shared_->stop = true;
-    publish();
+    publish(*shared_);
     for (auto& thread : others_) thread.join();
   }
 
   [[nodiscard]] unsigned size() const noexcept { return size_; }
 
-  /// Calls `f(thread_index)` once on every thread and returns when all have finished. `f` must not throw.
+  /// Calls `f(part, thread)` once for each part of [0, parts) and returns when all are done. `thread`, below `size()`,
+  /// tells calls apart that run at the same time, so that each has memory of its own; the caller is 0. `f` must not throw.
   template <class F>
-  void run(F&& f) {
+  void for_each(unsigned parts, F&& f) {
     if (size_ == 1) {
-      f(0U);
+      for (unsigned part = 0; part < parts; ++part) f(part, 0U);
       return;
     }
     shared& s = *shared_;
     s.object = std::addressof(f);
-    s.call = [](const void* object, unsigned index) {
-      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(index);
+    s.call = [](const void* object, unsigned part, unsigned thread) {
+      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(part, thread);
     };
-    s.pending.store(size_ - 1, std::memory_order_relaxed);
-    publish();
-    f(0U);
-    while (s.pending.load(std::memory_order_acquire) != 0) wait_for_others(s);
+    for (unsigned i = 0; i < size_; ++i) {
+      const index_range own = share_of(parts, i, size_);
+      s.queues[i].end = static_cast<unsigned>(own.end);
+      s.queues[i].next.store(static_cast<unsigned>(own.begin), std::memory_order_relaxed);
+    }
+    s.inside.fetch_and(~closed, std::memory_order_release);
+    publish(s);
+    take_parts(s, 0);
+    s.inside.fetch_or(closed, std::memory_order_acq_rel);  // who has not come yet is not waited for
+    wait_for_others(s);
   }
 
-  /// Cuts [0, count) into one contiguous part per thread, at multiples of `grain`, and calls `f(index_range)` on each part
-  /// that is not empty. Runs on the caller alone when `count <= grain`.
+  /// Calls `f(i)` once for each i below `size()`: for work that is cut by the number of threads.
+  template <class F>
+  void run(F&& f) {
+    for_each(size_, [&](unsigned i, unsigned) { f(i); });
+  }
+
+  /// Cuts [0, count) into contiguous parts, at multiples of `grain`, a few for each thread, and calls `f(index_range)` on
+  /// each. Runs on the caller alone when `count <= grain`.
   template <class F>
   void for_range(std::int64_t count, std::int64_t grain, F&& f) {
     if (count <= 0) return;
@@ -1297,34 +1306,59 @@ class thread_pool {
       f(index_range{0, count});
       return;
     }
-    run([&](unsigned index) {
-      const index_range part = share_of(count, index, size_, grain);
-      if (part.size() > 0) f(part);
-    });
+    const std::int64_t grains = (count + grain - 1) / grain;
+    const auto parts = static_cast<unsigned>(grains < 4 * std::int64_t{size_} ? grains : 4 * std::int64_t{size_});
+    for_each(parts, [&](unsigned part, unsigned) { f(share_of(count, part, parts, grain)); });
   }
 
  private:
+  static constexpr std::uint32_t closed = 1U << 31U;
+
+  /// The parts of one thread that nobody has taken.
+  struct alignas(64) queue {
+    std::atomic<unsigned> next{0};
+    unsigned end = 0;
+  };
+
   struct shared {
+    explicit shared(unsigned threads) : queues(threads) {}
+
     alignas(64) std::atomic<std::uint32_t> generation{0};
-    alignas(64) std::atomic<std::uint32_t> pending{0};
+    /// Threads that may be in a call, besides the caller; `closed`: what they would find belongs to no call.
+    alignas(64) std::atomic<std::uint32_t> inside{closed};
     const void* object = nullptr;
-    void (*call)(const void*, unsigned) = nullptr;
+    void (*call)(const void*, unsigned, unsigned) = nullptr;
+    std::vector<queue> queues;
     std::atomic<bool> stop{false};
     int spins = 0;
   };
 
-  void publish() {
-    shared_->generation.fetch_add(1, std::memory_order_release);
-    shared_->generation.notify_all();
+  static void publish(shared& s) {
+    s.generation.fetch_add(1, std::memory_order_release);
+    s.generation.notify_all();
+  }
+
+  /// Its own ones first, then those of the threads after it.
+  static void take_parts(shared& s, unsigned thread) {
+    const auto threads = static_cast<unsigned>(s.queues.size());
+    for (unsigned i = 0; i < threads; ++i) {
+      queue& from = s.queues[(thread + i) % threads];
+      while (from.next.load(std::memory_order_relaxed) < from.end) {
+        const unsigned part = from.next.fetch_add(1, std::memory_order_relaxed);
+        if (part < from.end) s.call(s.object, part, thread);
+      }
+    }
   }
 
   static void wait_for_others(shared& s) {
     for (int i = 0; i < s.spins; ++i) {
-      if (s.pending.load(std::memory_order_acquire) == 0) return;
+      if (s.inside.load(std::memory_order_acquire) == closed) return;
       detail::relax();
     }
-    const std::uint32_t left = s.pending.load(std::memory_order_acquire);
-    if (left != 0) s.pending.wait(left, std::memory_order_acquire);
+    for (auto now = s.inside.load(std::memory_order_acquire); now != closed;
+         now = s.inside.load(std::memory_order_acquire)) {
+      s.inside.wait(now, std::memory_order_acquire);
+    }
   }
 
   static void work(shared& s, unsigned index) {
@@ -1334,8 +1368,8 @@ class thread_pool {
       s.generation.wait(seen, std::memory_order_acquire);
       seen = s.generation.load(std::memory_order_acquire);
       if (s.stop) return;
-      s.call(s.object, index);
-      if (s.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) s.pending.notify_one();
+      if ((s.inside.fetch_add(1, std::memory_order_acq_rel) & closed) == 0) take_parts(s, index);
+      if (s.inside.fetch_sub(1, std::memory_order_acq_rel) == (closed | 1U)) s.inside.notify_one();
     }
   }
 
@@ -1547,8 +1581,6 @@ constexpr collective_options tuned_for_streams(collective_options o, std::size_t
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
 
-// Bodies of collective/options.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
@@ -1707,8 +1739,6 @@ extern template result<void> all_gather(net::any_transport&, const net::message_
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 
-// Bodies of collective/gather.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
@@ -1795,8 +1825,6 @@ CAUSEWAY_DECL std::vector<std::size_t> whole_parts(std::size_t total, std::span<
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
-
-// Bodies of collective/shares.hpp.
 
 #include <algorithm>
 
@@ -1973,8 +2001,6 @@ static_assert(Trigger<batch_by_speed>);
 #ifndef CAUSEWAY_AXIS_IMPL_BATCH_BY_SPEED_IPP
 #define CAUSEWAY_AXIS_IMPL_BATCH_BY_SPEED_IPP
 
-// Bodies of axis/batch_by_speed.hpp.
-
 #include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
@@ -2081,8 +2107,6 @@ class by_speed {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
 #define CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
-
-// Bodies of axis/by_speed.hpp.
 
 #include <iterator>
 
@@ -2233,8 +2257,6 @@ CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
 
-// Bodies of collective/refusal.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
@@ -2352,8 +2374,6 @@ CAUSEWAY_DECL float mean_factor(double total_weight);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
-
-// Bodies of collective/exchange_message.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -2509,8 +2529,6 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_CORE_IMPL_RNG_IPP
 #define CAUSEWAY_CORE_IMPL_RNG_IPP
-
-// Bodies of core/rng.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -3838,8 +3856,6 @@ CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, s
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
 
-// Bodies of collective/sum.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
@@ -4078,8 +4094,6 @@ struct recoded : detail::after<Base> {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
 
-// Bodies of collective/aggregator.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
@@ -4153,8 +4167,6 @@ class conversation {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
-
-// Bodies of collective/conversation.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -4359,8 +4371,6 @@ CAUSEWAY_DECL result<void> measure_links(net::any_transport& transport, const an
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
-
-// Bodies of collective/link_times.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -4572,8 +4582,6 @@ CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, r
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-
-// Bodies of collective/ring_order.hpp.
 
 #include <numeric>
 
@@ -4792,8 +4800,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> link_tree(const link_co
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
-
-// Bodies of collective/link_trees.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -5193,8 +5199,6 @@ class server_residual {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
 
-// Bodies of collective/server_residual.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL void server_residual::begin(std::uint64_t step) {
@@ -5519,8 +5523,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> messages_by_path(std::size_
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
 
-// Bodies of collective/relay_paths.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 /// Fastest paths between two peers through fewer and fewer others (Dijkstra 1959, without a heap: all peers are
@@ -5774,8 +5776,6 @@ class tree_relays {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
-
-// Bodies of collective/tree_relays.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -6296,8 +6296,6 @@ static_assert(net::Transport<group_view>);
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 
-// Bodies of collective/group_view.hpp.
-
 #include <map>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
@@ -6645,8 +6643,6 @@ class two_level_mean {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
-
-// Bodies of collective/two_level_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -7569,28 +7565,32 @@ CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::sp
 
 CAUSEWAY_DECL void scatter(const fragment& f, std::span<const float> row, std::span<float> all);
 
-/// `cut(segments, length)`: the fragments of a buffer of `length` values; errc::invalid_argument where the options do not
-/// fit the model. `single`: there is always just one. `by_block`, where there is such a member: `cut` may be told how many
-/// blocks the whole model has, whose part it is given; the fragments are then those of the whole, some of them empty here.
-template <class F>
-concept Fragments = F::decides == part::fragments&& requires(const F& f, std::span<const parameter_segment> segments,
-                                                             std::size_t length) {
-  { f.cut(segments, length) } -> std::same_as<result<std::vector<fragment>>>;
-  {bool{F::single}};
+/// The model that a buffer is a part of: its tensors as they lie where all of it is, how many values that are, and its
+/// blocks. Nothing: the buffer is the whole.
+struct whole_model {
+  std::span<const parameter_segment> segments{};
+  std::size_t length = 0;
+  std::size_t blocks = 0;
 };
 
-/// Whether every block of the model is in one fragment, whichever blocks are here.
-template <Fragments F>
-inline constexpr bool by_block = (requires { F::by_block; });
+/// `cut(segments, length, whole)`: the fragments of a buffer of `length` values, which is a part of `whole`; they are those
+/// of the whole, so that a tensor is in the same one wherever it is, and some may be empty here. errc::invalid_argument
+/// where the options do not fit the model. `single`: there is always just one.
+template <class F>
+concept Fragments = F::decides == part::fragments&& requires(const F& f, std::span<const parameter_segment> segments,
+                                                             std::size_t length, const whole_model& whole) {
+  { f.cut(segments, length, whole) } -> std::same_as<result<std::vector<fragment>>>;
+  {bool{F::single}};
+};
 
 /// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
 /// not here are empty.
 CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
                                                                 std::size_t length, std::size_t layers);
 
-/// Those of the part of a model that this peer holds. Fragments of blocks are numbered by the whole model, so that all its
-/// stages exchange them after the same steps. Where peers that exchange hold different blocks, all parameters at once are
-/// as many rows as there are blocks.
+/// Those of the part of a model that this peer holds. They are those of the whole model, so that all its stages exchange
+/// them after the same steps. Where peers that exchange hold different blocks, all parameters at once are as many rows as
+/// there are blocks.
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
@@ -7599,10 +7599,13 @@ result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
       return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
     }
   }
-  if constexpr (by_block<F> && requires { ctx.model().blocks(); }) {
-    return fragments.cut(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+  if constexpr (!F::single && requires { ctx.model().declared_parameters(); }) {
+    const parameter_store all = ctx.model().declared_parameters();
+    return fragments.cut(
+        view.segments, view.values.size(),
+        {all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())});
   } else {
-    return fragments.cut(view.segments, view.values.size());
+    return fragments.cut(view.segments, view.values.size(), whole_model{});
   }
 }
 
@@ -7631,25 +7634,22 @@ struct whole {
   static constexpr bool single = true;
 
   CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments,
-                                                                std::size_t length) const;
+                                                                std::size_t length, const whole_model& of = {}) const;
 };
 
 /// Whole transformer blocks together; what is not in a block (embeddings, last norm, head) is the first fragment. Strided
 /// fragments hold every n-th block, so that all depths of the network are fresh at all times (Streaming DiLoCo's choice,
-/// with 3 blocks a fragment); consecutive ones hold neighbours. Stages of one model have the same fragments, each the part
-/// of them that lies in it.
+/// with 3 blocks a fragment); consecutive ones hold neighbours.
 template <bool Strided>
 struct blocks {
   static constexpr part decides = part::fragments;
   static constexpr bool single = false;
-  static constexpr bool by_block = true;
 
   std::uint32_t per_fragment = 3;
 
-  /// `of_model`: blocks of the whole model; 0: what is here is that.
   [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length,
-                                                  std::size_t of_model = 0) const {
-    const std::size_t count = of_model > 0 ? of_model : detail::blocks_of(segments);
+                                                  const whole_model& of = {}) const {
+    const std::size_t count = of.blocks > 0 ? of.blocks : detail::blocks_of(segments);
     if (per_fragment == 0 || count == 0) {
       return fail(errc::invalid_argument, "fragments",
                   count == 0 ? "the model has no blocks to cut at; use axis::whole or axis::balanced"
@@ -7668,7 +7668,8 @@ using strided = blocks<true>;
 using consecutive = blocks<false>;
 
 /// `count` fragments of whole tensors with as equal a number of bytes as that allows (Decoupled DiLoCo: 24): the largest
-/// tensor first, each to the smallest fragment so far (Graham 1969: at most 4/3 of the best peak).
+/// tensor first, each to the smallest fragment so far (Graham 1969: at most 4/3 of the best peak). A stage's parts of them
+/// need not be equal: each is at most as long as the whole model's.
 struct balanced {
   static constexpr part decides = part::fragments;
   static constexpr bool single = false;
@@ -7676,7 +7677,7 @@ struct balanced {
   std::uint32_t count = 24;
 
   CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments,
-                                                                std::size_t length) const;
+                                                                std::size_t length, const whole_model& of = {}) const;
 };
 
 static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> && Fragments<balanced>);
@@ -7689,8 +7690,6 @@ static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> &
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
 #define CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
-
-// Bodies of axis/fragments.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -7734,6 +7733,22 @@ CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments)
   return most < 0 ? 0 : static_cast<std::size_t>(most);
 }
 
+// The fragment of each tensor.
+CAUSEWAY_DECL std::vector<std::size_t> smallest_so_far(const whole_model& all, std::size_t count) {
+  const auto size = [&](std::size_t s) { return end_of(all.segments, s, all.length) - all.segments[s].offset; };
+  std::vector<std::size_t> order(all.segments.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
+  std::vector<std::int64_t> filled(count);
+  std::vector<std::size_t> of(all.segments.size());
+  for (const std::size_t s : order) {
+    const auto least = std::min_element(filled.begin(), filled.end());
+    *least += size(s);
+    of[s] = static_cast<std::size_t>(least - filled.begin());
+  }
+  return of;
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
@@ -7745,31 +7760,27 @@ CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segm
   });
 }
 
-CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments,
-                                                       std::size_t length) const {
+CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments, std::size_t length,
+                                                       const whole_model&) const {
   if (segments.empty()) return std::vector<fragment>{{{{0, static_cast<std::int64_t>(length)}}, {{0, 1, length}}, length}};
   return detail::cut_by(segments, length, 1, [](std::size_t) { return 0U; });
 }
 
-CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments,
-                                                          std::size_t length) const {
-  if (count == 0 || (count > segments.size() && length > 0)) {  // of no block, where blocks move, there is nothing to cut
+CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments, std::size_t length,
+                                                          const whole_model& of) const {
+  const whole_model all = of.segments.empty() ? whole_model{segments, length} : of;
+  if (count == 0 || count > all.segments.size()) {
     return fail(errc::invalid_argument, "balanced",
-                std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
+                std::to_string(count) + " fragments of a model with " + std::to_string(all.segments.size()) +
                     " tensors; take between 1 and that many");
   }
-  const auto size = [&](std::size_t s) { return detail::end_of(segments, s, length) - segments[s].offset; };
-  std::vector<std::size_t> order(segments.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
-  std::vector<std::int64_t> filled(count);
-  std::vector<std::size_t> home(segments.size());
-  for (const std::size_t s : order) {
-    const auto least = std::min_element(filled.begin(), filled.end());
-    *least += size(s);
-    home[s] = static_cast<std::size_t>(least - filled.begin());
+  const std::vector<std::size_t> of_all = detail::smallest_so_far(all, count);
+  std::vector<std::size_t> of_these;
+  for (std::size_t s = 0; s < all.segments.size() && of_these.size() < segments.size(); ++s) {
+    if (all.segments[s].name == segments[of_these.size()].name) of_these.push_back(of_all[s]);
   }
-  return detail::cut_by(segments, length, count, [&](std::size_t s) { return home[s]; });
+  CAUSEWAY_EXPECT(of_these.size() == segments.size());  // a part has its tensors in the order of the whole
+  return detail::cut_by(segments, length, count, [&](std::size_t s) { return of_these[s]; });
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
@@ -8110,8 +8121,6 @@ struct adamw_kernel {
 #ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
 #define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
 
-// Bodies of kernels/optimizer.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 namespace detail {
@@ -8353,7 +8362,7 @@ void for_pieces(std::span<const parameter_segment> segments, index_range part, a
   }
 }
 
-/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
+/// The same over all threads, in contiguous parts of the flat buffers. Without segments all is decayed.
 void for_all_pieces(thread_pool& pool, const parameter_view& view, auto&& f) {
   const auto length = static_cast<std::int64_t>(view.values.size());
   const auto walk = [&](index_range part) {
@@ -8546,8 +8555,6 @@ static_assert(Outer<outer<>> && Outer<outer_unless_zero<>> && Outer<gossip_neste
 #ifndef CAUSEWAY_AXIS_IMPL_OUTER_IPP
 #define CAUSEWAY_AXIS_IMPL_OUTER_IPP
 
-// Bodies of axis/outer.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL gossip_nesterov::gossip_nesterov(gossip_nesterov_options options) : options_{options} {}
@@ -8612,8 +8619,6 @@ CAUSEWAY_DECL void sign_momentum_update(float* p, const float* g, float* u, std:
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_IMPL_OUTER_UPDATE_IPP
 #define CAUSEWAY_KERNELS_IMPL_OUTER_UPDATE_IPP
-
-// Bodies of kernels/outer_update.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
@@ -8879,8 +8884,6 @@ static_assert(Hubs<star> && Hubs<regions<>>);
 #ifndef CAUSEWAY_AXIS_IMPL_HUBS_IPP
 #define CAUSEWAY_AXIS_IMPL_HUBS_IPP
 
-// Bodies of axis/hubs.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL std::tuple<> star::outers() { return {}; }
@@ -8984,7 +8987,8 @@ struct delayed {
 };
 
 /// θ_m ← θ_m + (θ̃ − at_send): the τ steps are made again from where they should have begun, as they were. With
-/// `implicit_residual` what was not sent stays as well, and there is no row at_send.
+/// `implicit_residual` what was not sent stays as well: θ_m ← θ_m + (θ̃ − θ) + sent, where `sent` is what went out of
+/// θ − at_send, and there is no row at_send.
 struct replayed {
   static constexpr part decides = part::merge_rule;
   static constexpr waiting waits = waiting::some_steps;
@@ -9056,8 +9060,6 @@ static_assert(MergeRule<blocking> && MergeRule<delayed> && MergeRule<replayed> &
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_MERGE_RULE_IPP
 #define CAUSEWAY_AXIS_IMPL_MERGE_RULE_IPP
-
-// Bodies of axis/merge_rule.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -9135,8 +9137,8 @@ struct momentum_residual {
   [[nodiscard]] static float gain(float learning_rate) noexcept { return learning_rate; }
 };
 
-/// Left where it is: of Δ_m only what was sent is taken out of the live parameters, the rest is part of the next Δ_m
-/// (CocktailSGD, section 3; Gaia's insignificant updates, which go on accumulating). No state.
+/// Left where it is: of Δ_m only what was sent is taken out of the live parameters, when its mean comes; the rest is part
+/// of the next Δ_m (CocktailSGD, section 3; Gaia's insignificant updates, which go on accumulating). No state.
 struct implicit_residual {
   static constexpr part decides = part::residual;
   static constexpr keeping keeps = keeping::in_parameters;
@@ -9187,8 +9189,6 @@ CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t co
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
 #define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
-
-// Bodies of kernels/reduce.hpp.
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -9579,8 +9579,6 @@ struct clipped_contributor_mean {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
 
-// Bodies of collective/norm_aggregators.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
@@ -9828,8 +9826,6 @@ CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::u
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
 #define CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
-
-// Bodies of comm/common_steps.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -10125,8 +10121,6 @@ class staging {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-
-// Bodies of membership/state_image.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -10551,8 +10545,6 @@ struct hub_copies {
 #ifndef CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
 
-// Bodies of comm/hub_copy.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 CAUSEWAY_DECL void copy_parts(std::span<const std::span<std::byte>> from, std::span<const std::span<std::byte>> to) {
@@ -10647,8 +10639,6 @@ struct hub_roles {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_HUB_ROLES_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_ROLES_IPP
-
-// Bodies of comm/hub_roles.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -10887,8 +10877,6 @@ class hub_line {
 #ifndef CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
 
-// Bodies of comm/hub_line.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 CAUSEWAY_DECL void nap(net::any_transport& transport, net::peer_index other, time_point end) {
@@ -11028,8 +11016,6 @@ struct hub_rules {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
-
-// Bodies of comm/hub_rules.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -11256,8 +11242,6 @@ class server_client {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
 #define CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
-
-// Bodies of comm/server_client.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -11891,8 +11875,6 @@ class arrival_statistics {
 #ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
 #define CAUSEWAY_NET_IMPL_DEADLINE_IPP
 
-// Bodies of net/deadline.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
@@ -12212,8 +12194,6 @@ class push_aggregator {
 #ifndef CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
 #define CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
 
-// Bodies of comm/push_aggregator.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 CAUSEWAY_DECL std::vector<collective::peer_message> push_aggregator::weighted(std::span<const waiting_push> batch) {
@@ -12338,8 +12318,6 @@ class hub_clients {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_HUB_CLIENTS_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_CLIENTS_IPP
-
-// Bodies of comm/hub_clients.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -12560,8 +12538,6 @@ class hub_pushes {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_HUB_PUSHES_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_PUSHES_IPP
-
-// Bodies of comm/hub_pushes.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -13736,10 +13712,9 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
 };
 
 /// With comm_traits::looks_ahead. `compute`: pass() makes the gradients and gives the loss; the parameters may be others
-/// while it does, and are then as they were. It may be called again in the step. `looks_ahead`: whether it is needed.
+/// while it does, and are then as they were. It may be called again in the step.
 template <class P, class Context = archetype::context>
 concept LooksAhead = requires(P& p, Context& ctx, result<double> (*pass)()) {
-  { p.looks_ahead() } -> std::same_as<bool>;
   { p.compute(ctx, pass) } -> std::same_as<result<double>>;
 };
 
@@ -13870,7 +13845,7 @@ struct promised<P, true> {
                 "`shared`, `adopt` or `catch_up`. docs/reference/rules.md#p11");
   static_assert(has::looks_ahead,
                 "causeway-P11: the traits of this communication policy say `looks_ahead`, but it lacks "
-                "`looks_ahead()` or `compute`. docs/reference/rules.md#p11");
+                "`compute`. docs/reference/rules.md#p11");
   static_assert(has::replays,
                 "causeway-P11: the traits of this communication policy say `replays`, but it lacks "
                 "`replays()` or `replay`. docs/reference/rules.md#p11");
@@ -14330,8 +14305,6 @@ static_assert(Group<all_peers> && Group<random_groups> && Group<grid> && Group<k
 #ifndef CAUSEWAY_AXIS_IMPL_GROUPS_IPP
 #define CAUSEWAY_AXIS_IMPL_GROUPS_IPP
 
-// Bodies of axis/groups.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
 CAUSEWAY_DECL std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
@@ -14554,8 +14527,6 @@ static_assert(Participation<everyone> && Participation<by_samples> && Participat
 #ifndef CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
 #define CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
 
-// Bodies of axis/participation.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> sampled_peers::check() const {
@@ -14625,7 +14596,6 @@ struct round_mix {
   bool wants_mean_shared = false;  ///< outer optimizer
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
-  bool by_block = true;            ///< fragments: every block is in one, or all are
   bool trigger_talks = false;      ///< trigger: to all peers, after exchanges or before them
   bool tells = false;              ///< trigger: in each exchange, so that nothing is said outside of one
   bool watches_movement = false;   ///< trigger
@@ -14708,33 +14678,25 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && (!m.trigger_talks || m.tells);
 }
 
-/// Whether what a peer is to send is in its live parameters, or in memory of its own, until its mean comes: none has left
-/// the live parameters some steps before.
-constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_round || !m.residual_in_parameters; }
-
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow. Gradients that gather are of parameters that do not move meanwhile: what was lost is added to them.
-constexpr bool allows_late_steps(round_mix m) {
-  return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.meets && rows_stay(m);
-}
+constexpr bool allows_late_steps(round_mix m) { return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.meets; }
 
 /// Whether pipelines that come and go can divide a round's batches by speed: replicas take local steps, and a row counts by
 /// the parts of the round in which it is applied.
 constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.before_inner_step && m.waits_at_once; }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
-/// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
-/// stages, while parameters leave a copy of themselves, however they are cut. A residual is of the rows that a peer sent,
-/// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
-/// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
-/// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
-/// memory of several rows. Of modules all versions go along.
+/// these, in fragments that are the same ones for all stages. A residual is of the rows that a peer sent, and stays there,
+/// in memory of its own or in the live parameters; so is a row that waits to be sent. Factors that an exchange remembers
+/// are those of a stage: they are forgotten where its holders have not the same, which gradients of one row can do in any
+/// step. Of modules all versions go along.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || (m.trigger_talks && !divides_batches(m)) || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || (m.trigger_talks && !divides_batches(m))) return false;
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
-  return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
+  return !keeps_factors;
 }
 
 /// And whether rows can be of ranges of blocks, where those who exchange one hold different others. Gradients: unless they
@@ -14749,10 +14711,9 @@ constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
 }
 
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
-/// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
+/// Gradients in every step leave that nothing. Gaps: results that are a round late, own parameters.
 constexpr bool takes_turns(round_mix m) {
-  const bool late = m.waits_a_round || !rows_stay(m);
-  return elastic(m) && !late && !m.before_inner_step && !own_parameters(m) && !m.meets && !by_path(m);
+  return elastic(m) && !m.waits_a_round && !m.before_inner_step && !own_parameters(m) && !m.meets && !by_path(m);
 }
 
 }  // namespace rules
@@ -14826,7 +14787,6 @@ struct round_rules {
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
                                  .linear_outer = optim::is_linear<outer_axis>,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
-                                 .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
                                  .tells = detail::tells<trigger_axis>,
                                  .watches_movement = trigger_axis::watches_movement,
@@ -15160,7 +15120,6 @@ class fixed_turns {
     if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
     s.parent = Core::laws::identical ? ctx.parent() : 0;
     CAUSEWAY_TRY(c.begin(ctx, s));
-    if constexpr (Core::rows_type::keeps_in_parameters) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, s));
     s.pending = true;
     s.waited = 0;
     restart(c, s);
@@ -15314,8 +15273,6 @@ class path_roster {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_PATH_ROSTER_IPP
 #define CAUSEWAY_COMM_IMPL_PATH_ROSTER_IPP
-
-// Bodies of comm/path_roster.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -15930,7 +15887,7 @@ class round_rows {
       CAUSEWAY_ASSIGN(const auto shared, shared_row(ctx, s, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       if constexpr (keeps_in_parameters) {
-        if (merge_rule_type::waits == axis::waiting::at_once) CAUSEWAY_TRY(add_sent(ctx, s, local));
+        CAUSEWAY_TRY(add_sent(ctx, s, local));
         if (s.terms.contributors > 0) CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, room(moved_, local.size())));
       } else {
         CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, local, shared, s.at_send));
@@ -15961,26 +15918,12 @@ class round_rows {
     return s.elsewhere ? result<void>{} : rows.scatter(s.cut->ranges, shared, anchor_);
   }
 
-  /// Undoes take_out_sent, if that was done since the last merge. Among peers that come and go what is sent depends on
-  /// who takes part: before the row is made or sent again.
-  result<void> put_back_sent(auto& ctx, state& s) {
-    if (!std::exchange(s.taken_out, false)) return {};
-    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(ctx.rows().add(local, -1.0F, s.input));
-    CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.next_residual));
-    return put_back(ctx, s, local, live(ctx, s));
-  }
-
-  /// local += what was sent: the pseudo-gradient points from the live parameters to the shared ones.
+  /// local += what was sent, once its mean is there: until then it may be sent again, and which part of a row goes out
+  /// depends on who takes part. The pseudo-gradient points from the live parameters to the shared ones.
   result<void> add_sent(auto& ctx, state& s, std::span<float> local) {
     if (!s.terms.contributes) return {};
     CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.input));
     return ctx.rows().add(local, -1.0F, s.next_residual);
-  }
-  result<void> take_out_sent(auto& ctx, state& s) {
-    CAUSEWAY_TRY(take_out(ctx, s));
-    s.taken_out = s.terms.contributes;
-    return {};
   }
   /// late ← row, own_late ← what this peer put into it, which leaves the live parameters as the mean is about to come.
   result<void> keep_late(auto& ctx, state& s) {
@@ -16236,7 +16179,6 @@ struct round_state {
   source_vector<float> reference;
   std::size_t squares_at = 0;    ///< in round_core::squares, where the trigger asks how far the whole model moves
   std::uint64_t planned_at = 0;  ///< the measurement of links that its exchange follows
-  bool taken_out = false;        ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
   // Before the exchange, which refers to them.
   std::unique_ptr<net::any_transport> view;
@@ -16342,7 +16284,7 @@ struct round_state {
   /// `where`: the parts of the gradient that the row is of, if it is of that.
   result<void> finish(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     if constexpr (axis::by_context<Recipe>) {
-      return failing(ctx, mean_by_context(ctx, recipe));
+      return failing(ctx, mean_by_context(ctx, recipe, where));
     } else {
       const bool known = ctx.result_is_known();
       if (talks() && !known) {
@@ -16401,9 +16343,9 @@ struct round_state {
     return outcome;
   }
 
-  result<void> mean_by_context(auto& ctx, const Recipe& recipe) {
+  result<void> mean_by_context(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     const bool is_kept = ctx.keeps_result() && !ctx.knows_result();  // it was several rows, and this one is there still
-    if (row.empty() || is_kept) return ctx.left_exchange(row);
+    if (row.empty() || is_kept) return ctx.left_exchange(row, {}, where);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
@@ -16412,7 +16354,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment));
+    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment), where);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
@@ -17043,7 +16985,6 @@ class round_turns {
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
-  static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && overlaps;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
 
  public:
@@ -17170,11 +17111,7 @@ class round_turns {
   result<void> launch(auto& ctx, Core& c, const due_list& due) {
     sent_in_ = ctx.attempt();
     if (ends_alike(ctx)) return {};
-    for (state* s : due) {
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
-      CAUSEWAY_TRY(c.begin(ctx, *s));
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, *s));
-    }
+    for (state* s : due) CAUSEWAY_TRY(c.begin(ctx, *s));
     return {};
   }
   /// Exchanges that `receive` ends.
@@ -17218,7 +17155,6 @@ class round_turns {
         return alike.empty() ? result<void>{} : ctx.rows().copy(alike, ctx.parameters());
       }
     }
-    for (state* s : due) s->taken_out = false;
     if constexpr (applies_late) {
       sent_in_ = 0;
       CAUSEWAY_TRY(late::make(ctx, c, due, true));
@@ -17255,12 +17191,10 @@ class round_turns {
       s.cancel();
       s.begun = false;
       s.pending = s.pending && applies_late && keeps_progress;
-      if (takes_out && keeps_progress && !s.pending) (void)c.rows.put_back_sent(ctx, s);
       if (keeps_progress) continue;
       s.restart();
       s.arrived = false;
       s.residual.clear();  // of rows that are gone
-      s.taken_out = false;
       if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.own().forget();
     }
     sent_in_ = 0;
@@ -17288,7 +17222,6 @@ class round_turns {
   [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.merge_rule().steps : 0; }
   result<void> compose(auto& ctx, Core& c, state& s) {
     if (late::of_step_before(ctx)) return s.compose_nothing(ctx);
-    if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
     CAUSEWAY_TRY(late::compose(ctx, c, s));
     return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
   }
@@ -17626,7 +17559,6 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Gradients where this peer expects the parameters to be once its last row has been applied.
-  [[nodiscard]] static constexpr bool looks_ahead() noexcept { return core_type::looks_ahead; }
   result<double> compute(auto& ctx, const auto& pass) {
     static_assert(merge_rule_type::waits == axis::waiting::a_round, "gradient_ahead is for results that are a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);
@@ -19732,8 +19664,6 @@ CAUSEWAY_DECL [[nodiscard]] dlion make(const dlion_options& o);
 #ifndef CAUSEWAY_PRESETS_IMPL_ASYNCHRONOUS_IPP
 #define CAUSEWAY_PRESETS_IMPL_ASYNCHRONOUS_IPP
 
-// Bodies of presets/asynchronous.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL async_local_sgd make(const async_local_sgd_options& o) {
@@ -19961,8 +19891,6 @@ static_assert(Trigger<global_samples>);
 #ifndef CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
 #define CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
 
-// Bodies of axis/global_samples.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL global_samples::global_samples(std::uint64_t target) : target_{target} {}
@@ -20080,8 +20008,6 @@ struct group_threshold {
 #ifndef CAUSEWAY_COMPRESS_IMPL_VALUE_GROUPS_IPP
 #define CAUSEWAY_COMPRESS_IMPL_VALUE_GROUPS_IPP
 
-// Bodies of compress/value_groups.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 
 CAUSEWAY_DECL std::size_t value_groups::most_bytes(const group_context& ctx, std::size_t n) const {
@@ -20140,8 +20066,6 @@ CAUSEWAY_DECL result<void> value_groups::decode_add(const group_context& ctx, st
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMPRESS_IMPL_GROUP_MAP_IPP
 #define CAUSEWAY_COMPRESS_IMPL_GROUP_MAP_IPP
-
-// Bodies of compress/group_map.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 
@@ -20308,8 +20232,6 @@ struct group_threshold_mean {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_GROUP_THRESHOLD_MEAN_IPP
 #define CAUSEWAY_AXIS_IMPL_GROUP_THRESHOLD_MEAN_IPP
-
-// Bodies of axis/group_threshold_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
@@ -20803,8 +20725,6 @@ static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
 #define CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
-
-// Bodies of axis/low_rank_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
@@ -21647,8 +21567,6 @@ struct mirror_audience {
 #ifndef CAUSEWAY_COMM_IMPL_MIRROR_LINES_IPP
 #define CAUSEWAY_COMM_IMPL_MIRROR_LINES_IPP
 
-// Bodies of comm/mirror_lines.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 CAUSEWAY_DECL bool mirror::holds(std::uint64_t clock, std::uint32_t most_ahead) const {
@@ -21810,8 +21728,6 @@ struct mirror_tally {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_MIRROR_RECORD_IPP
 #define CAUSEWAY_COMM_IMPL_MIRROR_RECORD_IPP
-
-// Bodies of comm/mirror_record.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -24669,8 +24585,6 @@ CAUSEWAY_DECL [[nodiscard]] dedloc make(const dedloc_options& o);
 #ifndef CAUSEWAY_PRESETS_IMPL_COMPRESSED_IPP
 #define CAUSEWAY_PRESETS_IMPL_COMPRESSED_IPP
 
-// Bodies of presets/compressed.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL sparse_loco make(const sparse_loco_options& o) {
@@ -24835,8 +24749,6 @@ static_assert(Storage<any_storage>);
 #ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_STORAGE_IPP
 
-// Bodies of io/storage.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content) {
@@ -24927,8 +24839,6 @@ class model_part {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
 #define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
-
-// Bodies of nn/model_part.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
@@ -25084,8 +24994,6 @@ CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
 #define CAUSEWAY_NN_IMPL_DECLARATION_IPP
-
-// Bodies of nn/declaration.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
@@ -25253,8 +25161,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t l
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
 #define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
-
-// Bodies of stage/layout.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -25585,8 +25491,6 @@ CAUSEWAY_DECL [[nodiscard]] held_memory peak_memory(const schedule& s, std::uint
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_IPP
 
-// Bodies of plan/schedule.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL std::string to_string(const operation& op) {
@@ -25703,8 +25607,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const stage_costs& costs, std::ui
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
 #define CAUSEWAY_PLAN_IMPL_STAGE_COSTS_IPP
-
-// Bodies of plan/stage_costs.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -25851,8 +25753,6 @@ CAUSEWAY_DECL double seconds_of(const routed_step& step);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
 #define CAUSEWAY_PLAN_IMPL_ROUTED_TIME_IPP
-
-// Bodies of plan/routed_time.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -26046,8 +25946,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check(const routed_schedule& s, std::sp
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
 #define CAUSEWAY_PLAN_IMPL_ROUTED_SCHEDULE_IPP
-
-// Bodies of plan/routed_schedule.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -26246,8 +26144,6 @@ struct run_history {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
 #define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-
-// Bodies of stage/run_history.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -26475,8 +26371,6 @@ static_assert(Recovery<regroup>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_IPP
 
-// Bodies of stage/recovery.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::int64_t present_peer::overlap(const nn::block_range& with) const {
@@ -26646,8 +26540,6 @@ CAUSEWAY_DECL result<void> move_blocks(net::any_transport& transport, const net:
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_MOVES_IPP
 
-// Bodies of parallel/elastic/block_moves.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::vector<block_move> moves_for(const stage::layout& to, const stage::cluster_snapshot& g) {
@@ -26785,8 +26677,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint64_t> holders_of_table(const st
 #ifndef CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
 #define CAUSEWAY_PARALLEL_IMPL_TIED_TABLE_IPP
 
-// Bodies of parallel/tied_table.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
@@ -26886,8 +26776,6 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SUMS_IPP
 
-// Bodies of parallel/elastic/block_sums.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers) {
@@ -26976,8 +26864,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<stage::assignment> whole_row(const stage
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_ROWS_IPP
-
-// Bodies of parallel/elastic/cohort_rows.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
@@ -27371,8 +27257,6 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORTS_IPP
 
-// Bodies of parallel/elastic/cohorts.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
 /// The ranges of a replica's stages.
@@ -27660,8 +27544,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<kept_run> kept_runs(const stage::layout&
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SEGMENTS_IPP
 
-// Bodies of parallel/elastic/block_segments.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
 inline bool begins_stage(const stage::layout& l, std::int64_t block) {
@@ -27869,8 +27751,6 @@ class byte_reader {
 #ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
 #define CAUSEWAY_NET_IMPL_CODEC_IPP
 
-// Bodies of net/codec.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL std::vector<std::byte> byte_writer::take() && noexcept { return std::move(bytes_); }
@@ -27981,8 +27861,6 @@ CAUSEWAY_DECL [[nodiscard]] double missed(const step_turn& own, const std::vecto
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_TURNS_IPP
 
-// Bodies of parallel/elastic/step_turns.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::uint32_t step_turn::order() const noexcept {
@@ -28070,8 +27948,6 @@ CAUSEWAY_DECL result<cluster_inventory> gather_inventory(net::any_transport& tra
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PEER_INVENTORY_IPP
-
-// Bodies of parallel/elastic/peer_inventory.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
@@ -28286,8 +28162,6 @@ CAUSEWAY_DECL [[nodiscard]] replica_evaluations evaluations_in(const stage::repl
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
 
-// Bodies of parallel/elastic/cohort_exchange.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::uint64_t name_of_memory(const exchange_state& kept, std::size_t segment) {
@@ -28454,8 +28328,6 @@ CAUSEWAY_DECL result<void> copy_to_last(collective::group_view& view, std::span<
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_EXCHANGE_IPP
-
-// Bodies of parallel/pipeline/pipeline_exchange.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
@@ -28660,8 +28532,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check_batch(std::string_view policy, co
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
 #define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
-
-// Bodies of parallel/micro_batches.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -29230,8 +29100,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check_boundary(const token_limits& l, c
 #ifndef CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
 #define CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
 
-// Bodies of nn/micro_batch.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
 
 CAUSEWAY_DECL error wrong_batch(const token_limits& l, std::string_view what, const std::string& message) {
@@ -29575,8 +29443,6 @@ class embedding_base {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_EMBEDDING_BASE_IPP
-
-// Bodies of parallel/pipeline/embedding_base.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -31036,8 +30902,6 @@ CAUSEWAY_DECL [[nodiscard]] block_adapters adapters_at(const adapter_shape& shap
 #ifndef CAUSEWAY_NN_IMPL_ADAPTERS_IPP
 #define CAUSEWAY_NN_IMPL_ADAPTERS_IPP
 
-// Bodies of nn/adapters.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL bool adapter_shape::fits(const map_sizes& sizes) const noexcept {
@@ -31305,6 +31169,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
 /// hold, nn::not_held where there is none. `joined_ends()`: whether these are one block, the first.
+/// `declared_parameters()`: the tensors of the whole model, without memory.
 template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
@@ -31314,6 +31179,7 @@ concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
   { fixed.joined_ends() } -> std::same_as<bool>;
+  { fixed.declared_parameters() } -> std::same_as<parameter_store>;
   { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;
   { m.backward_stage(t, s, boundary) } -> std::same_as<result<tensor>>;
   { m.backward_inputs(t, s, boundary) } -> std::same_as<result<tensor>>;
@@ -31443,8 +31309,6 @@ class schedule_cursor {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_CURSOR_IPP
-
-// Bodies of plan/schedule_cursor.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -31786,8 +31650,6 @@ CAUSEWAY_DECL [[nodiscard]] schedule with_recompute(const schedule& s);
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULES_IPP
 
-// Bodies of plan/schedules.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 /// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
@@ -32090,8 +31952,6 @@ class pipeline_clock {
 #ifndef CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
 #define CAUSEWAY_PLAN_IMPL_PIPELINE_CLOCK_IPP
 
-// Bodies of plan/pipeline_clock.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL pipeline_clock::pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
@@ -32214,8 +32074,6 @@ CAUSEWAY_DECL [[nodiscard]] result<std::vector<held_memory>> check(const schedul
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_CHECK_IPP
-
-// Bodies of plan/schedule_check.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -32460,8 +32318,6 @@ CAUSEWAY_DECL [[nodiscard]] result<timeline> timeline_of(const schedule& s, cons
 #ifndef CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
 #define CAUSEWAY_PLAN_IMPL_TIMELINE_IPP
 
-// Bodies of plan/timeline.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double timeline::busy(std::uint32_t rank) const {
@@ -32540,8 +32396,6 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> greedy(const stage_costs& costs, co
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_GREEDY_IPP
-
-// Bodies of plan/schedule_greedy.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -32747,8 +32601,6 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> varuna(const stage_costs& costs, st
 #ifndef CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
 #define CAUSEWAY_PLAN_IMPL_SCHEDULE_VARUNA_IPP
 
-// Bodies of plan/schedule_varuna.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 /// What one rank has done, and what the rule wants next.
@@ -32852,8 +32704,6 @@ CAUSEWAY_DECL [[nodiscard]] result<schedule> dual_pipe(std::uint32_t ranks, std:
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
 #define CAUSEWAY_PLAN_IMPL_TWO_WAY_SCHEDULES_IPP
-
-// Bodies of plan/two_way_schedules.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -33128,8 +32978,6 @@ static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<
 #ifndef CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
 #define CAUSEWAY_STAGE_IMPL_SCHEDULES_IPP
 
-// Bodies of stage/schedules.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
 CAUSEWAY_DECL result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
@@ -33339,8 +33187,6 @@ result<double> pass_assigned(Context& ctx, net::any_transport& transport,
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_ASSIGNED_WORK_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_ASSIGNED_WORK_IPP
-
-// Bodies of parallel/elastic/assigned_work.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
@@ -33598,8 +33444,6 @@ CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte>
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
 #define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
-
-// Bodies of io/section_file.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -33962,8 +33806,6 @@ void checkpoint_directory<S>::prune(std::uint64_t saved) {
 #ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
 #define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
 
-// Bodies of io/checkpoint.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
@@ -34057,8 +33899,6 @@ class block_store {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_STORE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_STORE_IPP
-
-// Bodies of parallel/elastic/block_store.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -34359,8 +34199,6 @@ class block_ownership {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_OWNERSHIP_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_OWNERSHIP_IPP
 
-// Bodies of parallel/elastic/block_ownership.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void block_ownership::begin(const nn::model_part& part, std::int64_t layers,
@@ -34481,8 +34319,6 @@ class exchange_arrivals {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_EXCHANGE_ARRIVALS_IPP
 
-// Bodies of parallel/elastic/exchange_arrivals.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void exchange_arrivals::begin(net::any_transport& transport, const net::message_id& id) {
@@ -34561,8 +34397,6 @@ CAUSEWAY_DECL [[nodiscard]] block_contents made_up(const stage::made_up_block& m
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_INTERPOLATED_BLOCKS_IPP
-
-// Bodies of parallel/elastic/interpolated_blocks.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -34725,8 +34559,6 @@ class part_change {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PART_CHANGE_IPP
 
-// Bodies of parallel/elastic/part_change.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL part_change::part_change(block_ownership& held, const step_record& record, const cluster_inventory& inventory,
@@ -34795,8 +34627,6 @@ class block_savers {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SAVERS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_SAVERS_IPP
-
-// Bodies of parallel/elastic/block_savers.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -35025,8 +34855,6 @@ class unsound_steps {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_UNSOUND_STEPS_IPP
-
-// Bodies of parallel/elastic/unsound_steps.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -35331,8 +35159,6 @@ CAUSEWAY_DECL [[nodiscard]] error missing(const nn::block_range& blocks);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_PIPELINE_PEER_IPP
-
-// Bodies of parallel/elastic/pipeline_peer.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -35643,8 +35469,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<operation> with_repeats(const rank_plan&
 #ifndef CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
 #define CAUSEWAY_PLAN_IMPL_RESUMED_ORDER_IPP
 
-// Bodies of plan/resumed_order.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 inline constexpr double forward_takes = 1, backward_takes = 2;  // about
@@ -35907,8 +35731,6 @@ CAUSEWAY_DECL result<std::vector<std::vector<std::byte>>> gather_progress(net::a
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_SNAPSHOT_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_SNAPSHOT_IPP
-
-// Bodies of parallel/elastic/step_snapshot.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -36262,8 +36084,6 @@ class resumable_step {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_RESUMABLE_STEP_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_RESUMABLE_STEP_IPP
 
-// Bodies of parallel/elastic/resumable_step.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL hasher& add_layout(hasher& h, const stage::layout& l) {
@@ -36323,8 +36143,6 @@ CAUSEWAY_DECL result<plan::step_progress> resumable_step::standing(const stage::
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_GATHERED_STEPS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_GATHERED_STEPS_IPP
-
-// Bodies of parallel/elastic/gathered_steps.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -36823,8 +36641,6 @@ class step_vote {
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_STEP_VOTE_IPP
 
-// Bodies of parallel/elastic/step_vote.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<void> step_vote::propose(step_group& group) {
@@ -37303,8 +37119,6 @@ CAUSEWAY_DECL result<stage_split> split_by_time(const model_cost& model, std::sp
 #ifndef CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
 #define CAUSEWAY_PLAN_IMPL_STAGE_SPLIT_IPP
 
-// Bodies of plan/stage_split.hpp.
-
 #include <cstdio>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
@@ -37556,8 +37370,6 @@ CAUSEWAY_DECL result<template_set> make_templates(const model_cost& model, const
 #ifndef CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
 #define CAUSEWAY_PLAN_IMPL_TEMPLATES_IPP
 
-// Bodies of plan/templates.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL template_cutter::template_cutter(const model_cost& model, const template_peers& peers,
@@ -37750,8 +37562,6 @@ CAUSEWAY_DECL result<void> check(const link_matrix& links);
 #ifndef CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
 #define CAUSEWAY_PLAN_IMPL_LINK_MATRIX_IPP
 
-// Bodies of plan/link_matrix.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL link_matrix::link_matrix(std::size_t devices, const link_cost& everywhere)
@@ -37901,8 +37711,6 @@ CAUSEWAY_DECL std::vector<result<varuna_plan>> morphing_table(const varuna_calib
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
 #define CAUSEWAY_PLAN_IMPL_VARUNA_SEARCH_IPP
-
-// Bodies of plan/varuna_search.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -38057,8 +37865,6 @@ static_assert(Recovery<morph>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_MORPH_IPP
 
-// Bodies of stage/recovery_morph.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL morph::morph(morph_options options) : options_{std::move(options)} {}
@@ -38165,8 +37971,6 @@ static_assert(MakingUp<neighbour_init>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_NEIGHBOUR_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_NEIGHBOUR_IPP
 
-// Bodies of stage/recovery_neighbour.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
 CAUSEWAY_DECL double neighbour_weight(const cluster_snapshot& g, const nn::block_range& blocks, neighbour_weights how) {
@@ -38232,8 +38036,6 @@ CAUSEWAY_DECL std::vector<std::size_t> forecast(const availability_model& m, std
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
 #define CAUSEWAY_PLAN_IMPL_AVAILABILITY_IPP
-
-// Bodies of plan/availability.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -38433,8 +38235,6 @@ liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std:
 #ifndef CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
 #define CAUSEWAY_PLAN_IMPL_LIVEPUT_IPP
 
-// Bodies of plan/liveput.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
 CAUSEWAY_DECL preemption_draws::preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost,
@@ -38591,8 +38391,6 @@ CAUSEWAY_DECL std::size_t take_out(std::vector<std::uint32_t>& from, std::span<c
 #ifndef CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
 #define CAUSEWAY_PLAN_IMPL_RECOVERY_IPP
 
-// Bodies of plan/recovery.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
 CAUSEWAY_DECL double recovery_job::sample_seconds() const {
@@ -38707,8 +38505,6 @@ static_assert(Recovery<proactive>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_PROACTIVE_IPP
-
-// Bodies of stage/recovery_proactive.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery { namespace detail {
 
@@ -38912,8 +38708,6 @@ static_assert(Recovery<redundant>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_IPP
 
-// Bodies of stage/recovery_redundant.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL result<layout> redundant::arrange(const cluster_snapshot& g) {
@@ -39080,8 +38874,6 @@ static_assert(WorkKeeping<redundant_forward>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_REDUNDANT_FORWARD_IPP
 
-// Bodies of stage/recovery_redundant_forward.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
 CAUSEWAY_DECL result<layout> redundant_forward::arrange(const cluster_snapshot& g) {
@@ -39218,8 +39010,6 @@ static_assert(Rerouting<reroute>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_REROUTE_IPP
-
-// Bodies of stage/recovery_reroute.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
@@ -39392,8 +39182,6 @@ static_assert(MakingUp<swapped_neighbours>);
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_SWAPPED_IPP
 
-// Bodies of stage/recovery_swapped.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
 /// Whether somebody holds each of those blocks.
@@ -39506,8 +39294,6 @@ CAUSEWAY_DECL result<template_choice> choose_templates(const template_set& set, 
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
 #define CAUSEWAY_PLAN_IMPL_TEMPLATE_CHOICE_IPP
-
-// Bodies of plan/template_choice.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -39678,8 +39464,6 @@ static_assert(Recovery<templates>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
 #define CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
-
-// Bodies of stage/recovery_templates.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace recovery {
 
@@ -40063,8 +39847,6 @@ class weight_stash {
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_ASYNC_PIPELINE_STASH_IPP
 
-// Bodies of parallel/pipeline/async_pipeline_stash.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void weight_stash::keep(thread_pool& pool, std::uint64_t step, std::span<const float> values) {
@@ -40405,8 +40187,6 @@ CAUSEWAY_DECL [[nodiscard]] result<nn::model_part> part_of(const pipeline_option
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_PIPELINE_PLACE_IPP
-
-// Bodies of parallel/pipeline/pipeline_place.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace detail {
 
@@ -40916,8 +40696,6 @@ class cohort_progress {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
 #define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_PROGRESS_IPP
-
-// Bodies of parallel/elastic/cohort_progress.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -41980,8 +41758,6 @@ CAUSEWAY_DECL result<void> swap_targets(collective::group_view& last_stages, con
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
 #define CAUSEWAY_PARALLEL_PIPELINE_IMPL_RANDOM_ROUTES_IPP
 
-// Bodies of parallel/pipeline/random_routes.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL random_routes::random_routes(std::uint32_t replicas, std::uint32_t stages, std::uint64_t seed)
@@ -42475,7 +42251,7 @@ void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx)
   }
   using gradient_pass = std::function<result<double>()>;
   if constexpr (Comm::traits.looks_ahead) {
-    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+    state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
   if constexpr (Comm::traits.in_regions) {
     if (comm.regions() > 0) {
@@ -42961,8 +42737,6 @@ class basic_pipeline_group final : public run_group, public parallel::step_group
 #ifndef CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
 #define CAUSEWAY_TRAIN_IMPL_PIPELINE_GROUP_IPP
 
-// Bodies of train/pipeline_group.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_LAZY basic_pipeline_group<Whole>::basic_pipeline_group(std::shared_ptr<run_group> below)
@@ -42997,16 +42771,17 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
 CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64_t, std::uint64_t) {
   round_entry e{
       .transport = &alone_, .round = below_->round() + 1, .parent = below_->parent(), .share = 1, .shares = {1.0}};
-  gradient_.clear();
   in_exchange_ = true;
   if (!rounds_.enter) return e;
   CAUSEWAY_ASSIGN(parallel::exchange_entry with, rounds_.enter());
   e.attempt = with.attempt.attempt;
   if (with.kept || !with.known.empty()) {
     e.result_at = net::peer_index{0};
-    e.result = with.known;
+    if (gradient_.empty()) e.result = with.known;  // else it was several rows, which the policy has as they were
     e.result_kept = with.kept;
     e.share = 1.0 / expected_;
+  } else {
+    gradient_.clear();
   }
   e.last = with.last;
   e.paths = std::move(with.paths);
@@ -43373,8 +43148,6 @@ CAUSEWAY_DECL [[nodiscard]] checkfree_plus make(const checkfree_plus_options& o)
 #ifndef CAUSEWAY_PRESETS_IMPL_ELASTIC_PIPELINES_IPP
 #define CAUSEWAY_PRESETS_IMPL_ELASTIC_PIPELINES_IPP
 
-// Bodies of presets/elastic_pipelines.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL oobleck make(const oobleck_options& o) {
@@ -43682,9 +43455,9 @@ simd_level vector_level() {
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 
-// How the packed product cuts its work: between threads, into blocks that fit the caches, into panels of packed operands.
-// Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C is the
-// same sum in the same order whatever the number of threads.
+// How the packed product cuts its work: into shares for threads, into blocks that fit the caches, into panels of packed
+// operands. Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C
+// is the same sum in the same order whatever the number of threads.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
@@ -43720,7 +43493,7 @@ constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::i
   return std::max(unit, round_up(divide_up(count, blocks), unit));
 }
 
-/// Threads as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
+/// Shares as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
 struct thread_grid {
   unsigned rows = 1;
   unsigned columns = 1;
@@ -43728,12 +43501,12 @@ struct thread_grid {
 };
 
 /// The grid with the smallest largest part, counting what each part costs to compute and to pack.
-constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned threads) noexcept {
+constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned shares) noexcept {
   constexpr std::int64_t packing = 8;  // packing one operand element costs about as much as 8 multiply-adds
   thread_grid best;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (unsigned rows = 1; rows <= threads; ++rows) {
-    const unsigned columns = threads / rows;
+  for (unsigned rows = 1; rows <= shares; ++rows) {
+    const unsigned columns = shares / rows;
     const std::int64_t height = divide_up(m, rows);
     const std::int64_t width = divide_up(divide_up(n, strip), columns) * strip;
     const std::int64_t cost = height * width + packing * (height + width);
@@ -44450,8 +44223,6 @@ struct amx_tile : tile_defaults {
 #ifndef CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
 #define CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
 
-// Bodies of kernels/bf16_level.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 #if CAUSEWAY_X86_SIMD
@@ -44897,11 +44668,9 @@ void attention_forward_with(thread_pool& pool, scratch& memory, const attention_
   static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
   pass* passes = frame.take<pass>(pool.size());
   for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, frame);
-  pool.run([&](unsigned thread) {
-    for (std::int64_t u = thread; u < shape.batch * shape.kv_heads * parts; u += threads) {
-      const std::int64_t unit = u / parts;
-      passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
-    }
+  pool.for_each(static_cast<unsigned>(shape.batch * shape.kv_heads * parts), [&](unsigned u, unsigned thread) {
+    const std::int64_t unit = u / parts;
+    passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
   });
 }
 
@@ -45121,11 +44890,9 @@ void attention_backward_with(thread_pool& pool, scratch& memory, const attention
   };
   const std::int64_t heads = shape.batch * shape.kv_heads;
   if (parts == 1) {
-    pool.run([&](unsigned thread) {
-      for (std::int64_t head = thread; head < heads; head += threads) {
-        passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
-        store(head, thread, {0, shape.T});
-      }
+    pool.for_each(static_cast<unsigned>(heads), [&](unsigned head, unsigned thread) {
+      passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
+      store(head, thread, {0, shape.T});
     });
     return;
   }
@@ -45858,8 +45625,6 @@ struct avx512_bf16_tiles {
 #ifndef CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 #define CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 
-// Bodies of kernels/attention.hpp: which instructions compute it.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 /// Calls `f` with the steps for `level`, which this machine must support.
@@ -45958,7 +45723,7 @@ class packed_gemm {
 
  private:
   template <class In, class Out>
-  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads);
+  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned shares);
 
   std::optional<simd_level> asked_;
 };
@@ -46222,16 +45987,14 @@ struct portable_tile : tile_defaults {
 #ifndef CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 #define CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 
-// Bodies of kernels/packed_gemm.hpp: how a product is cut into shares, blocks and tiles.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 /// One product with the kernels of `Tile`, cut into shares.
 template <class Tile, class In, class Out>
 class packed_product {
  public:
-  packed_product(const gemm_args<In, Out>& args, unsigned threads)
-      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, threads)} {
+  packed_product(const gemm_args<In, Out>& args, unsigned shares)
+      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, shares)} {
     depth_ = even_block(args.k, Tile::blocks.depth, std::max(16, Tile::depth_step));
     rows_ = even_block(share_height(), Tile::blocks.rows, Tile::row_unit);
     columns_ =
@@ -46244,13 +46007,11 @@ class packed_product {
 
   void run(thread_pool& pool, scratch& memory) {
     auto frame = memory.open();
-    memory_ = frame.template take<std::byte>(share_bytes() * grid_.size());
+    memory_ = frame.template take<std::byte>(share_bytes() * (grid_.size() == 1 ? 1 : pool.size()));
     if (grid_.size() == 1) {
-      work(0);
+      work(0, 0);
     } else {
-      pool.run([this](unsigned index) {
-        if (index < grid_.size()) work(index);
-      });
+      pool.for_each(grid_.size(), [this](unsigned index, unsigned thread) { work(index, thread); });
     }
   }
 
@@ -46316,18 +46077,17 @@ class packed_product {
     bool last;
   };
 
-  void work(unsigned index) {
+  void work(unsigned index, unsigned thread) {
     Tile::open();
-    share(index);
+    share(index, memory_ + share_bytes() * thread);
     Tile::close();
   }
 
-  void share(unsigned index) {
+  void share(unsigned index, std::byte* memory) {
     const index_range columns = share_of(args_.n, index % grid_.columns, grid_.columns, Tile::columns);
     place at{};
     at.rows = share_of(args_.m, index / grid_.columns, grid_.rows, Tile::row_unit);
     if (at.rows.size() <= 0) return;
-    std::byte* memory = memory_ + share_bytes() * index;
     at.a = reinterpret_cast<packed*>(memory);
     at.b = reinterpret_cast<packed*>(memory + a_bytes());
     at.tile = reinterpret_cast<float*>(memory + a_bytes() + b_bytes());
@@ -46491,31 +46251,32 @@ template <class In, class Out>
 void packed_gemm::multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
   const gemm_args<In, Out> args = detail::checked(arguments);
   if (args.m == 0 || args.n == 0) return;
+  // Two shares for each thread, so that one which is slowed down can be helped; each more packs its operands once more.
   // Below about four microseconds of work, waking a second thread costs more than it brings.
   const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
-  dispatch(pool, memory, args, small ? 1 : pool.size());
+  dispatch(pool, memory, args, small || pool.size() == 1 ? 1 : 2 * pool.size());
 }
 
 template <class In, class Out>
-void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
+void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned shares) {
 #if CAUSEWAY_X86_SIMD
   const simd_level level = this->level<In>();
   if constexpr (std::is_same_v<In, bf16>) {
     if (level >= simd_level::amx_bf16) {
-      return detail::packed_product<detail::amx_tile, In, Out>{args, threads}.run(pool, memory);
+      return detail::packed_product<detail::amx_tile, In, Out>{args, shares}.run(pool, memory);
     }
     if (level >= simd_level::avx512_bf16) {
-      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
+      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, shares}.run(pool, memory);
     }
   }
   if (level >= simd_level::avx512) {
-    return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
+    return detail::packed_product<detail::avx512_tile, In, Out>{args, shares}.run(pool, memory);
   }
   if (level >= simd_level::avx2) {
-    return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
+    return detail::packed_product<detail::avx2_tile, In, Out>{args, shares}.run(pool, memory);
   }
 #endif
-  detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
+  detail::packed_product<detail::portable_tile, In, Out>{args, shares}.run(pool, memory);
 }
 
 #ifdef CAUSEWAY_COMPILED
@@ -47143,8 +46904,6 @@ CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, co
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 #define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
-
-// Bodies of kernels/bf16_kernels.hpp.
 
 #include <cstdio>
 
@@ -47879,8 +47638,6 @@ static_assert(ExpertDirectory<expert_directory>);
 #ifndef CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
 #define CAUSEWAY_STAGE_IMPL_EXPERT_DIRECTORY_IPP
 
-// Bodies of stage/expert_directory.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL expert_grid::expert_grid(std::vector<std::uint32_t> sides)
@@ -47985,8 +47742,6 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_MESSAGES_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_MESSAGES_IPP
-
-// Bodies of parallel/experts/expert_messages.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace expert_wire {
 
@@ -48453,8 +48208,6 @@ class expert_host final : private net::fabric_events {
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_HOST_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_HOST_IPP
 
-// Bodies of parallel/experts/expert_host.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL stage::expert_grid grid_of(const expert_mixture_options& o) {
@@ -48575,8 +48328,6 @@ class expert_client final : private net::fabric_events {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_CLIENT_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_CLIENT_IPP
-
-// Bodies of parallel/experts/expert_client.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -48877,8 +48628,6 @@ class product_key_gate {
 #ifndef CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
 #define CAUSEWAY_STAGE_IMPL_PRODUCT_KEY_GATE_IPP
 
-// Bodies of stage/product_key_gate.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
 CAUSEWAY_INLINE bool better(const expert_choice& a, const expert_choice& b) noexcept {
@@ -49073,8 +48822,6 @@ class expert_layer {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_LAYER_IPP
 #define CAUSEWAY_PARALLEL_EXPERTS_IMPL_EXPERT_LAYER_IPP
-
-// Bodies of parallel/experts/expert_layer.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -49426,8 +49173,6 @@ CAUSEWAY_DECL [[nodiscard]] learning_at_home make(const learning_at_home_options
 #ifndef CAUSEWAY_PRESETS_IMPL_EXPERTS_IPP
 #define CAUSEWAY_PRESETS_IMPL_EXPERTS_IPP
 
-// Bodies of presets/experts.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL learning_at_home make(const learning_at_home_options& o) {
@@ -49487,8 +49232,6 @@ static_assert(Group<linked_groups>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
 #define CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
-
-// Bodies of axis/linked_groups.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -49666,8 +49409,6 @@ CAUSEWAY_DECL [[nodiscard]] netstorm make(const netstorm_options& o);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PRESETS_IMPL_GOSSIP_IPP
 #define CAUSEWAY_PRESETS_IMPL_GOSSIP_IPP
-
-// Bodies of presets/gossip.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
@@ -49855,8 +49596,6 @@ static_assert(Trigger<every_seconds>);
 #ifndef CAUSEWAY_AXIS_IMPL_EVERY_SECONDS_IPP
 #define CAUSEWAY_AXIS_IMPL_EVERY_SECONDS_IPP
 
-// Bodies of axis/every_seconds.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> every_seconds::check(std::size_t) const {
@@ -49949,8 +49688,6 @@ static_assert(Trigger<growing>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_GROWING_IPP
 #define CAUSEWAY_AXIS_IMPL_GROWING_IPP
-
-// Bodies of axis/growing.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -50087,8 +49824,6 @@ static_assert(collective::Exchange<detail::penalised_exchange, compress::message
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
 #define CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
-
-// Bodies of axis/penalised_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -50798,8 +50533,6 @@ CAUSEWAY_DECL [[nodiscard]] a_edit make(const a_edit_options& o);
 #ifndef CAUSEWAY_PRESETS_IMPL_LOCAL_UPDATES_IPP
 #define CAUSEWAY_PRESETS_IMPL_LOCAL_UPDATES_IPP
 
-// Bodies of presets/local_updates.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL diloco make(const diloco_options& o) {
@@ -50944,8 +50677,6 @@ static_assert(Group<module_groups>);
 #ifndef CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
 #define CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
 
-// Bodies of axis/module_groups.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers) {
@@ -51068,8 +50799,6 @@ CAUSEWAY_DECL [[nodiscard]] dipaco make(const dipaco_options& o);
 #ifndef CAUSEWAY_PRESETS_IMPL_MODULAR_IPP
 #define CAUSEWAY_PRESETS_IMPL_MODULAR_IPP
 
-// Bodies of presets/modular.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL dipaco make(const dipaco_options& o) {
@@ -51186,8 +50915,6 @@ CAUSEWAY_DECL [[nodiscard]] snoo make(const snoo_options& o);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PRESETS_IMPL_OPTIMIZERS_IPP
 #define CAUSEWAY_PRESETS_IMPL_OPTIMIZERS_IPP
-
-// Bodies of presets/optimizers.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
@@ -51310,8 +51037,6 @@ static_assert(Trigger<by_change>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
 #define CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
-
-// Bodies of axis/by_change.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -51608,8 +51333,6 @@ CAUSEWAY_DECL [[nodiscard]] cocodc make(const cocodc_options& o);
 #ifndef CAUSEWAY_PRESETS_IMPL_OVERLAPPED_IPP
 #define CAUSEWAY_PRESETS_IMPL_OVERLAPPED_IPP
 
-// Bodies of presets/overlapped.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL streaming_diloco make(const streaming_diloco_options& o) {
@@ -51729,8 +51452,6 @@ CAUSEWAY_DECL placement placed_at_random(const pipeline_task& task, std::size_t 
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
 #define CAUSEWAY_PLAN_IMPL_PLACEMENT_IPP
-
-// Bodies of plan/placement.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan { namespace detail {
 
@@ -51957,8 +51678,6 @@ static_assert(ActivationCodec<adaptive_top_k<>>);
 #ifndef CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
 #define CAUSEWAY_STAGE_IMPL_ADAPTIVE_TOP_K_IPP
 
-// Bodies of stage/adaptive_top_k.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL result<void> validate(const edge_speeds& speeds) {
@@ -52144,8 +51863,6 @@ class sample_buffers {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
 #define CAUSEWAY_STAGE_IMPL_SAMPLE_BUFFERS_IPP
-
-// Bodies of stage/sample_buffers.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -52608,8 +52325,6 @@ CAUSEWAY_DECL [[nodiscard]] basis_rotation make(const basis_rotation_options& o)
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PRESETS_IMPL_PIPELINES_IPP
 #define CAUSEWAY_PRESETS_IMPL_PIPELINES_IPP
-
-// Bodies of presets/pipelines.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets { namespace detail {
 
@@ -53176,8 +52891,6 @@ CAUSEWAY_DECL [[nodiscard]] memory_estimate estimate_memory(const model_sizes& s
 #ifndef CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
 #define CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
 
-// Bodies of nn/memory_estimate.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL std::size_t memory_estimate::total() const noexcept {
@@ -53533,8 +53246,6 @@ CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters
 #ifndef CAUSEWAY_NN_IMPL_OPTIONS_IPP
 #define CAUSEWAY_NN_IMPL_OPTIONS_IPP
 
-// Bodies of nn/options.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
 
 CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
@@ -53661,17 +53372,20 @@ class language_model {
     hasher h;
     h.add_value(hash_text(Family::name));
     family().hash_into(h);
-    parameter_store whole;
-    const Family declared{options(), whole};
-    return h.add_value(whole.layout_hash()).finish();
+    return h.add_value(declared_parameters().layout_hash()).finish();
+  }
+
+  /// The tensors of the model, or of a part of it, held or not, without memory for them.
+  [[nodiscard]] parameter_store declared_parameters(const model_part& part = {}) const {
+    parameter_store all;
+    const Family declared{options(), all, part};
+    return all;
   }
 
   /// Values of a block in flat buffers, padding counted, with what stands before the first and behind the last one; held or
   /// not.
   [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
-    parameter_store alone;
-    const Family declared{options(), alone, model_part{block_range{block, block + 1}}};
-    return alone.length();
+    return declared_parameters(model_part{block_range{block, block + 1}}).length();
   }
 
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
@@ -54117,8 +53831,6 @@ extern template class language_model<gpt_family>;
 #ifndef CAUSEWAY_NN_IMPL_GPT_IPP
 #define CAUSEWAY_NN_IMPL_GPT_IPP
 
-// Bodies of nn/gpt.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL result<void> gpt_family::validate(const gpt_options& o) {
@@ -54332,8 +54044,6 @@ class span_directory {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
 #define CAUSEWAY_STAGE_IMPL_BLOCK_ROUTING_IPP
-
-// Bodies of stage/block_routing.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -54613,8 +54323,6 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_MESSAGES_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_MESSAGES_IPP
 
-// Bodies of parallel/serving/block_messages.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace block_wire { namespace detail {
 
 inline constexpr net::envelope::kind messages{"block message", ", or of another model or codec", 2};
@@ -54698,8 +54406,6 @@ CAUSEWAY_DECL [[nodiscard]] std::optional<std::int64_t> better_place(std::vector
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
 #define CAUSEWAY_STAGE_IMPL_BLOCK_CHOICE_IPP
-
-// Bodies of stage/block_choice.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace detail {
 
@@ -54910,8 +54616,6 @@ class block_request_handler : protected net::fabric_events {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_REQUEST_HANDLER_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_REQUEST_HANDLER_IPP
-
-// Bodies of parallel/serving/block_request_handler.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -55915,8 +55619,6 @@ class block_server_directory : protected net::fabric_events {
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_SERVER_DIRECTORY_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_SERVER_DIRECTORY_IPP
 
-// Bodies of parallel/serving/block_server_directory.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL block_server_directory::block_server_directory(std::shared_ptr<net::fabric> fabric, std::uint64_t run,
@@ -56089,8 +55791,6 @@ class block_passage {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_PASSAGE_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_PASSAGE_IPP
-
-// Bodies of parallel/serving/block_passage.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -56538,8 +56238,6 @@ class tuned_parameters {
 #ifndef CAUSEWAY_PARALLEL_SERVING_IMPL_TUNED_PARAMETERS_IPP
 #define CAUSEWAY_PARALLEL_SERVING_IMPL_TUNED_PARAMETERS_IPP
 
-// Bodies of parallel/serving/tuned_parameters.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<tuned_parameters> tuned_parameters::create(const tuning_options& o, const span_model& model,
@@ -56656,7 +56354,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 template <class Family = nn::gpt_family, stage::ActivationCodec Codec = stage::plain>
 class tuned_model {
  public:
-  using family_type = Family;
   using options_type = typename Family::options_type;
   using backend_type = kernels::cpu_backend;
   using client_type = block_client<Codec>;
@@ -56855,8 +56552,6 @@ using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family
 #ifndef CAUSEWAY_PRESETS_IMPL_SERVED_MODELS_IPP
 #define CAUSEWAY_PRESETS_IMPL_SERVED_MODELS_IPP
 
-// Bodies of presets/served_models.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 CAUSEWAY_DECL result<petals_finetune> make(const petals_finetune_options& o) {
@@ -56933,8 +56628,6 @@ class subspace_basis {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
 #define CAUSEWAY_STAGE_IMPL_SUBSPACE_BASIS_IPP
-
-// Bodies of stage/subspace_basis.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -57343,8 +57036,6 @@ static_assert(optim::Divisible<subspace_adamw>);
 #ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
 #define CAUSEWAY_STAGE_IMPL_SUBSPACE_ADAMW_IPP
 
-// Bodies of stage/subspace_adamw.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL subspace_adamw::subspace_adamw(subspace_basis basis, std::vector<confined_pieces> pieces,
@@ -57499,8 +57190,6 @@ CAUSEWAY_DECL void confine(thread_pool& pool, parameter_store& parameters, const
 #ifndef CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
 #define CAUSEWAY_STAGE_IMPL_SUBSPACE_PIECES_IPP
 
-// Bodies of stage/subspace_pieces.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::vector<confined_pieces> residual_writers() {
@@ -57580,8 +57269,6 @@ CAUSEWAY_DECL [[nodiscard]] protocol_models make(const protocol_models_options& 
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PRESETS_IMPL_SUBSPACES_IPP
 #define CAUSEWAY_PRESETS_IMPL_SUBSPACES_IPP
-
-// Bodies of presets/subspaces.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
@@ -57855,8 +57542,6 @@ class swarm_table_fetch {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_EXCHANGE_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_EXCHANGE_IPP
-
-// Bodies of parallel/swarm/swarm_table_exchange.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -58211,8 +57896,6 @@ CAUSEWAY_DECL [[nodiscard]] result<message> decode(std::uint64_t run, std::span<
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSAGES_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSAGES_IPP
 
-// Bodies of parallel/swarm/swarm_messages.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel { namespace swarm_wire {
 
 CAUSEWAY_DECL batch_set::batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
@@ -58451,8 +58134,6 @@ class micro_batch_state {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_MICRO_BATCH_STATE_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_MICRO_BATCH_STATE_IPP
-
-// Bodies of parallel/swarm/micro_batch_state.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -58758,8 +58439,6 @@ CAUSEWAY_DECL [[nodiscard]] result<swarm_holding> decode_holding(std::span<const
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SHARES_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SHARES_IPP
-
-// Bodies of parallel/swarm/swarm_shares.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -59536,8 +59215,6 @@ concept Router = Movable<R> && DefaultInitializable<R> &&
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_IPP
 
-// Bodies of stage/routing.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
 CAUSEWAY_DECL roster::roster(std::uint32_t stages, double smoothing) : stages_(stages), smoothing_{smoothing} {
@@ -59706,8 +59383,6 @@ static_assert(Router<random>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_BY_CHANCE_IPP
-
-// Bodies of stage/routing_by_chance.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
 
@@ -59917,8 +59592,6 @@ class flow_search {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
 #define CAUSEWAY_PLAN_IMPL_FLOW_SEARCH_IPP
-
-// Bodies of plan/flow_search.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace plan {
 
@@ -60335,8 +60008,6 @@ static_assert(Router<min_cost_flow>);
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_FLOW_IPP
 
-// Bodies of stage/routing_flow.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing { namespace detail {
 
 CAUSEWAY_DECL flow_graph::flow_graph(std::size_t vertices) : out_(vertices) {}
@@ -60621,8 +60292,6 @@ static_assert(Router<planned<>>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
 #define CAUSEWAY_STAGE_IMPL_ROUTING_PLANNED_IPP
-
-// Bodies of stage/routing_planned.hpp.
 
 #include <system_error>
 
@@ -61082,8 +60751,6 @@ struct record_field {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_RECORDS_IPP
 
-// Bodies of membership/records.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership { namespace detail {
 
 CAUSEWAY_DECL void put_wide(net::byte_writer& out, std::uint64_t value) {
@@ -61520,8 +61187,6 @@ struct ledger_field {
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_LEDGER_IPP
 
-// Bodies of membership/ledger.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL ledger::ledger(std::uint64_t quota, std::uint64_t budget) : quota_{quota}, budget_{budget} {}
@@ -61839,8 +61504,6 @@ CAUSEWAY_DECL [[nodiscard]] result<durable_record> decode_durable_record(std::sp
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_DURABLE_RECORD_IPP
 
-// Bodies of membership/durable_record.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
 CAUSEWAY_DECL durable_record fresh_record(std::uint64_t run, net::peer_id self) {
@@ -61936,8 +61599,6 @@ class round_store {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_ROUND_STORE_IPP
-
-// Bodies of membership/round_store.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -62177,8 +61838,6 @@ class basic_swarm_group final : public run_group {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
 #define CAUSEWAY_TRAIN_IMPL_SWARM_GROUP_IPP
-
-// Bodies of train/swarm_group.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -64927,8 +64586,6 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
 #ifndef CAUSEWAY_PRESETS_IMPL_SWARMS_IPP
 #define CAUSEWAY_PRESETS_IMPL_SWARMS_IPP
 
-// Bodies of presets/swarms.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 
 namespace detail {
@@ -64979,8 +64636,6 @@ CAUSEWAY_DECL skippipe make(const skippipe_options& o) {
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
 
-// Bodies of parallel/swarm/early_orders.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void early_orders::keep(net::peer_id from, const swarm_wire::order& o) {
@@ -65015,8 +64670,6 @@ CAUSEWAY_DECL void early_orders::drop_before(std::uint32_t term) {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
-
-// Bodies of parallel/swarm/peer_directory.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -65221,8 +64874,6 @@ CAUSEWAY_DECL bool peer_directory::says_the_same(const swarm_wire::status& a, co
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
 
-// Bodies of parallel/swarm/swarm_balance.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
@@ -65322,8 +64973,6 @@ CAUSEWAY_DECL std::optional<swarm_move> stage_balance::look(time_point now, std:
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
 
-// Bodies of parallel/swarm/stage_decisions.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL std::vector<double> stage_decisions::asked() const {
@@ -65370,8 +65019,6 @@ CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::last() const
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
-
-// Bodies of parallel/swarm/swarm_messenger.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -65511,8 +65158,6 @@ CAUSEWAY_DECL std::string swarm_messenger::describe_swarm() const {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
 #define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
-
-// Bodies of parallel/swarm/swarm_table_sync.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 

@@ -628,8 +628,6 @@ static_assert(SumsItself<any_transport>);
 #ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 
-// Bodies of net/transport.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
@@ -797,8 +795,6 @@ CAUSEWAY_DECL duration transfer_time(double bytes, double bytes_per_s);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_LINKS_IPP
 #define CAUSEWAY_SIM_IMPL_LINKS_IPP
-
-// Bodies of sim/links.hpp.
 
 #include <algorithm>
 
@@ -1061,8 +1057,6 @@ struct connection {
 #ifndef CAUSEWAY_SIM_IMPL_CONNECTION_IPP
 #define CAUSEWAY_SIM_IMPL_CONNECTION_IPP
 
-// Bodies of sim/connection.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL sent_message_ptr message_pool::make(content what, lane way) {
@@ -1289,8 +1283,6 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 #ifndef CAUSEWAY_CORE_IMPL_RNG_IPP
 #define CAUSEWAY_CORE_IMPL_RNG_IPP
 
-// Bodies of core/rng.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
@@ -1432,8 +1424,6 @@ static_assert(Clock<host_clock>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_HOST_CLOCK_IPP
 #define CAUSEWAY_SIM_IMPL_HOST_CLOCK_IPP
-
-// Bodies of sim/host_clock.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
@@ -1718,8 +1708,6 @@ class scheduler {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_SCHEDULER_IPP
 #define CAUSEWAY_SIM_IMPL_SCHEDULER_IPP
-
-// Bodies of sim/scheduler.hpp.
 
 #include <algorithm>
 
@@ -2031,8 +2019,6 @@ class transit {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_TRANSIT_IPP
 #define CAUSEWAY_SIM_IMPL_TRANSIT_IPP
-
-// Bodies of sim/transit.hpp.
 
 #include <algorithm>
 
@@ -2527,8 +2513,6 @@ class network {
 #ifndef CAUSEWAY_SIM_IMPL_NETWORK_IPP
 #define CAUSEWAY_SIM_IMPL_NETWORK_IPP
 
-// Bodies of sim/network.hpp.
-
 #include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
@@ -2904,8 +2888,6 @@ class dialer {
 #ifndef CAUSEWAY_SIM_IMPL_DIALER_IPP
 #define CAUSEWAY_SIM_IMPL_DIALER_IPP
 
-// Bodies of sim/dialer.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL std::string address_text(network& net, host_index host, std::uint32_t port) {
@@ -3160,8 +3142,6 @@ static_assert(Storage<any_storage>);
 #ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_STORAGE_IPP
 
-// Bodies of io/storage.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL byte_producer produce(std::span<const std::byte> content) {
@@ -3328,8 +3308,6 @@ class basic_file_storage {
 #ifndef CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
 
-// Bodies of io/file_storage.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL error os_error(const std::string& path, const std::string& doing, int code) {
@@ -3428,8 +3406,6 @@ class disk_file {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_DISK_FILE_IPP
 #define CAUSEWAY_SIM_IMPL_DISK_FILE_IPP
-
-// Bodies of sim/disk_file.hpp.
 
 #include <algorithm>
 #include <iterator>
@@ -3645,8 +3621,6 @@ class disk_tree {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_DISK_TREE_IPP
 #define CAUSEWAY_SIM_IMPL_DISK_TREE_IPP
-
-// Bodies of sim/disk_tree.hpp.
 
 #include <algorithm>
 
@@ -4066,8 +4040,6 @@ static_assert(io::FileSystem<disk>);
 #ifndef CAUSEWAY_SIM_IMPL_DISK_IPP
 #define CAUSEWAY_SIM_IMPL_DISK_IPP
 
-// Bodies of sim/disk.hpp.
-
 #include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
@@ -4374,8 +4346,6 @@ CAUSEWAY_DECL std::string to_text(const message_id& id);
 #ifndef CAUSEWAY_NET_IMPL_OPERATIONS_IPP
 #define CAUSEWAY_NET_IMPL_OPERATIONS_IPP
 
-// Bodies of net/operations.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL slot_index operation_table::start(const pending_operation& what) {
@@ -4609,8 +4579,6 @@ class mailbox {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_MAILBOX_IPP
 #define CAUSEWAY_SIM_IMPL_MAILBOX_IPP
-
-// Bodies of sim/mailbox.hpp.
 
 #include <algorithm>
 #include <cstdio>
@@ -4932,8 +4900,6 @@ class fiber {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_FIBER_IPP
 #define CAUSEWAY_SIM_IMPL_FIBER_IPP
-
-// Bodies of sim/fiber.hpp.
 
 #include <new>
 
@@ -5265,8 +5231,6 @@ class process {
 #ifndef CAUSEWAY_SIM_IMPL_PROCESS_IPP
 #define CAUSEWAY_SIM_IMPL_PROCESS_IPP
 
-// Bodies of sim/process.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL process::process(detail::core& shared, host_index host, std::uint32_t incarnation, io::any_storage storage,
@@ -5581,8 +5545,6 @@ inline std::shared_ptr<net::fabric> process::make_fabric(net::peer_id id) { retu
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_FABRIC_IPP
 #define CAUSEWAY_SIM_IMPL_FABRIC_IPP
-
-// Bodies of sim/fabric.hpp.
 
 #include <algorithm>
 
@@ -6024,8 +5986,6 @@ CAUSEWAY_DECL result<double> number_between(std::string_view field, double least
 #ifndef CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
 #define CAUSEWAY_CORE_IMPL_TABLE_TEXT_IPP
 
-// Bodies of core/table_text.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace text {
 
 CAUSEWAY_DECL std::string_view trimmed(std::string_view text) {
@@ -6236,8 +6196,6 @@ CAUSEWAY_DECL result<fault> fault_from(std::string_view line, const text::place&
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_FAULT_PLAN_IPP
 #define CAUSEWAY_SIM_IMPL_FAULT_PLAN_IPP
-
-// Bodies of sim/fault_plan.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
@@ -6512,8 +6470,6 @@ result<void> apply(const fault_plan& plan, World& world, DiskOf disk_of) {
 #ifndef CAUSEWAY_SIM_IMPL_FAULT_APPLY_IPP
 #define CAUSEWAY_SIM_IMPL_FAULT_APPLY_IPP
 
-// Bodies of sim/fault_apply.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL disk_timing timing_after(const fault& f, disk_timing now) {
@@ -6711,8 +6667,6 @@ class plan_writer {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_FAULT_PROFILE_IPP
 #define CAUSEWAY_SIM_IMPL_FAULT_PROFILE_IPP
-
-// Bodies of sim/fault_profile.hpp.
 
 #include <numeric>
 
@@ -7068,8 +7022,6 @@ class link_table {
 #ifndef CAUSEWAY_SIM_IMPL_LINK_TABLE_IPP
 #define CAUSEWAY_SIM_IMPL_LINK_TABLE_IPP
 
-// Bodies of sim/link_table.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 
 CAUSEWAY_DECL std::optional<std::uint32_t> link_table::index_of(std::string_view region) const {
@@ -7235,8 +7187,6 @@ static_assert(net::Transport<transport>);
 #ifndef CAUSEWAY_SIM_IMPL_TRANSPORT_IPP
 #define CAUSEWAY_SIM_IMPL_TRANSPORT_IPP
 
-// Bodies of sim/transport.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim { namespace detail {
 
 CAUSEWAY_DECL meeting::meeting(fabric& here, std::uint32_t self, std::vector<std::string> addresses)
@@ -7391,8 +7341,6 @@ static_assert(Storage<memory_storage>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
-
-// Bodies of io/memory_storage.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -7664,8 +7612,6 @@ class world {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_SIM_IMPL_WORLD_IPP
 #define CAUSEWAY_SIM_IMPL_WORLD_IPP
-
-// Bodies of sim/world.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace sim {
 

@@ -400,8 +400,6 @@ CAUSEWAY_DECL result<endpoint> parse_endpoint(std::string_view text);
 #ifndef CAUSEWAY_NET_IMPL_ENDPOINT_IPP
 #define CAUSEWAY_NET_IMPL_ENDPOINT_IPP
 
-// Bodies of net/endpoint.hpp.
-
 #include <charconv>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
@@ -673,8 +671,6 @@ class byte_reader {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_CODEC_IPP
 #define CAUSEWAY_NET_IMPL_CODEC_IPP
-
-// Bodies of net/codec.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -990,8 +986,6 @@ static_assert(SumsItself<any_transport>);
 #ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 
-// Bodies of net/transport.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
@@ -1140,8 +1134,6 @@ CAUSEWAY_DECL error read_refusal(std::string where, std::span<const std::byte> b
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_FRAME_IPP
 #define CAUSEWAY_NET_IMPL_FRAME_IPP
-
-// Bodies of net/frame.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -1390,8 +1382,6 @@ CAUSEWAY_DECL error no_descriptors(std::string where);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
 #define CAUSEWAY_NET_IMPL_DESCRIPTORS_IPP
-
-// Bodies of net/descriptors.hpp.
 
 #include <algorithm>
 
@@ -1688,8 +1678,6 @@ class informant {
 #ifndef CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_ASK_IPP
 
-// Bodies of net/asio_ask.hpp.
-
 #include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
@@ -1822,8 +1810,6 @@ CAUSEWAY_DECL result<std::vector<std::byte>> inquiry::next_answer() {
 #ifndef CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_LIBRARY_IPP
 
-// Bodies of net/asio_library.hpp.
-
 #include <fstream>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
@@ -1881,8 +1867,6 @@ CAUSEWAY_DECL void tune(tcp::socket& socket, std::size_t buffer, bool bbr) {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_CONVERSATION_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_CONVERSATION_IPP
-
-// Bodies of net/asio_conversation.hpp.
 
 #include <algorithm>
 
@@ -2274,8 +2258,6 @@ class accepting : public std::enable_shared_from_this<accepting> {
 #ifndef CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_LISTENER_IPP
 
-// Bodies of net/asio_listener.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept {
@@ -2334,8 +2316,6 @@ CAUSEWAY_DECL result<listener> open_listener(const endpoint& where, const log_si
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_ACCEPT_IPP
-
-// Bodies of net/asio_accept.hpp.
 
 #include <new>
 
@@ -2730,8 +2710,6 @@ class shared_rings {
 #ifndef CAUSEWAY_NET_IMPL_SHARED_RINGS_IPP
 #define CAUSEWAY_NET_IMPL_SHARED_RINGS_IPP
 
-// Bodies of net/shared_rings.hpp.
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -3046,8 +3024,6 @@ CAUSEWAY_DECL std::string to_text(const message_id& id);
 #ifndef CAUSEWAY_NET_IMPL_OPERATIONS_IPP
 #define CAUSEWAY_NET_IMPL_OPERATIONS_IPP
 
-// Bodies of net/operations.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL slot_index operation_table::start(const pending_operation& what) {
@@ -3268,8 +3244,6 @@ class inbox {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_INBOX_IPP
 #define CAUSEWAY_NET_IMPL_INBOX_IPP
-
-// Bodies of net/inbox.hpp.
 
 #include <algorithm>
 
@@ -3606,8 +3580,6 @@ class arrival_statistics {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
 #define CAUSEWAY_NET_IMPL_DEADLINE_IPP
-
-// Bodies of net/deadline.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
@@ -4042,8 +4014,6 @@ class roster {
 #ifndef CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_MEETING_IPP
 
-// Bodies of net/asio_meeting.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL std::vector<std::byte> introduction::encode() const { return encode_fields(*this); }
@@ -4239,8 +4209,6 @@ class stranger_log {
 #ifndef CAUSEWAY_NET_IMPL_HALF_OPEN_IPP
 #define CAUSEWAY_NET_IMPL_HALF_OPEN_IPP
 
-// Bodies of net/half_open.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL stranger_log::stranger_log(log_sink sink) : sink_{std::move(sink)} {}
@@ -4320,8 +4288,6 @@ class side_thread {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
 #define CAUSEWAY_NET_IMPL_SIDE_THREAD_IPP
-
-// Bodies of net/side_thread.hpp.
 
 #include <system_error>
 
@@ -4672,11 +4638,16 @@ class outbox {
   /// Queues a control message. False when the peer has not taken far too many already.
   CAUSEWAY_DECL bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk);
 
-  bool take_urgent(outgoing_frame& out) { return take_control(urgent_, out); }
-  bool take_bulk(outgoing_frame& out) { return take_control(bulk_, out); }
+  /// What a stream carries.
+  struct share {
+    bool control;      ///< messages, urgent ones and bulk
+    bool chunks;       ///< of sends
+    bool data_stalls;  ///< of the other streams, so that bulk need not wait for it
+  };
 
-  /// The next chunk of the oldest send.
-  CAUSEWAY_DECL bool take_chunk(outgoing_frame& out);
+  /// Puts the stream's next frame into `s.out`: notices go first, then urgent messages, chunks, and bulk; a goodbye is the
+  /// last. False: it has none.
+  CAUSEWAY_DECL bool next_frame(stream& s, share of);
 
   /// A frame is out. Ends its send when that was the last of it.
   CAUSEWAY_DECL void written(outgoing_frame& out);
@@ -4703,6 +4674,9 @@ class outbox {
   };
 
   CAUSEWAY_DECL void count_control(std::size_t bytes);
+
+  // The next chunk of the oldest send.
+  CAUSEWAY_DECL bool take_chunk(outgoing_frame& out);
 
   CAUSEWAY_DECL bool take_control(std::deque<queued>& from, outgoing_frame& out);
 
@@ -4774,6 +4748,50 @@ class memory_move {
 #endif  // CAUSEWAY_NET_ASIO_MEMORY_MOVE_HPP
 #endif
 
+// ---- causeway/net/asio_stream_waits.hpp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_ASIO_STREAM_WAITS_HPP
+#define CAUSEWAY_NET_ASIO_STREAM_WAITS_HPP
+
+// Waits until a stream of a link can go on: over TCP by asio, in shared memory by the socket that wakes this side. The link
+// does the work.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+/// Of one link. What is waited for is told under the transport's lock, on its thread; waits begin under the lock, too. The
+/// link and its streams outlive their waits (`link::at_rest`).
+class stream_waits {
+ public:
+  using handler = std::function<void(stream&)>;
+
+  /// `readable`, `writable`: called once for each wait that ends well.
+  stream_waits(link_context& shared, handler readable, handler writable)
+      : shared_{&shared}, readable_{std::move(readable)}, writable_{std::move(writable)} {}
+
+  /// Until bytes may have come. Sets `read_armed` meanwhile.
+  CAUSEWAY_DECL void to_read(stream& s) const;
+
+  /// Until there may be room for more. Sets `write_armed` meanwhile.
+  CAUSEWAY_DECL void to_write(stream& s) const;
+
+  /// From now on the other side wakes this one when its memory has changed.
+  CAUSEWAY_DECL void to_be_woken(stream& s) const;
+
+ private:
+  // Memory has changed already: looks at it when other sockets have had their turn.
+  CAUSEWAY_DECL void look_again(stream& s) const;
+  CAUSEWAY_DECL void look_into_memory(stream& s) const;
+
+  link_context* shared_;
+  handler readable_;
+  handler writable_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_STREAM_WAITS_HPP
+#endif
+
 // ---- causeway/net/asio_link.hpp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_ASIO_LINK_HPP
@@ -4802,9 +4820,6 @@ struct link_identity {
 class link {
  public:
   CAUSEWAY_DECL link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets);
-
-  /// A link of a mesh whose peers all know each other by the same numbers.
-  CAUSEWAY_DECL link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets);
 
   // All members need the context's lock.
 
@@ -4877,9 +4892,6 @@ class link {
 
   CAUSEWAY_DECL void write_some(stream& s);
 
-  CAUSEWAY_DECL void arm_write(stream& s);
-
-  /// The order in which frames go out: notices, control messages, chunks, bulk. A goodbye is the last.
   CAUSEWAY_DECL bool next_frame(stream& s);
 
   CAUSEWAY_DECL void finish_frame(stream& s);
@@ -4893,8 +4905,6 @@ class link {
   // ---- reading
 
   CAUSEWAY_DECL void read_some(stream& s);
-
-  CAUSEWAY_DECL void arm_read(stream& s);
 
   /// Handles what lies in the staging area. False when the stream must not be read on.
   CAUSEWAY_DECL bool parse_staged(stream& s);
@@ -4924,12 +4934,6 @@ class link {
   /// An offer to move there, or the answer to ours.
   CAUSEWAY_DECL bool hear_memory(stream& s, const frame_header& h);
 
-  CAUSEWAY_DECL void arm_wake(stream& s);
-
-  CAUSEWAY_DECL void look_again(stream& s);
-
-  CAUSEWAY_DECL void look_into_memory(stream& s);
-
   // ---- ending
 
   /// The peer spoke nonsense: drops it. Always false.
@@ -4952,6 +4956,7 @@ class link {
   inbox inbox_;
   frame_reader reader_;
   memory_move move_;
+  stream_waits waits_;
   past_epochs past_;
   std::optional<error> failure_;
   time_point failed_at_;
@@ -5486,8 +5491,6 @@ class basic_fabric_core final : public engine, private link_owner, private hands
 #ifndef CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_FABRIC_IPP
 
-// Bodies of net/asio_fabric.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 static_assert(max_post_bytes == max_control_bytes);
@@ -5585,8 +5588,6 @@ template class basic_asio_fabric<void>;
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_MEMORY_STREAM_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_MEMORY_STREAM_IPP
-
-// Bodies of net/asio_memory_stream.hpp.
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -5767,8 +5768,6 @@ CAUSEWAY_DECL bool is_near(const tcp::socket& socket) {
 #ifndef CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_STREAM_IPP
 
-// Bodies of net/asio_stream.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL stream::stream(tcp::socket s) : socket{std::move(s)}, staging(staging_bytes) {}
@@ -5839,8 +5838,6 @@ CAUSEWAY_DECL void outgoing_frame::consume(std::size_t n) {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_FRAME_READER_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_FRAME_READER_IPP
-
-// Bodies of net/asio_frame_reader.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -5958,8 +5955,6 @@ CAUSEWAY_DECL result<std::optional<control_message>> frame_reader::advance(strea
 #ifndef CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_OUTBOX_IPP
 
-// Bodies of net/asio_outbox.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL outbox::outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}
@@ -5972,6 +5967,23 @@ CAUSEWAY_DECL bool outbox::post(frame_kind kind, std::vector<std::byte> bytes, b
   count_control(after);
   const bool too_much_for_all = shared_->unsent.exceeded(0) && after > shared_->options.control_backlog / 16;
   return after <= shared_->options.control_backlog && !too_much_for_all;
+}
+
+CAUSEWAY_DECL bool outbox::next_frame(stream& s, share of) {
+  if (s.said_goodbye) return false;
+  if (!s.notices.empty()) {
+    s.out.begin(s.notices.front(), {}, false);
+    s.notices.pop_front();
+    return true;
+  }
+  if (of.control && take_control(urgent_, s.out)) return true;
+  if (s.goodbye_due) {
+    s.said_goodbye = true;
+    s.out.begin(header(frame_kind::goodbye), {}, false);
+    return true;
+  }
+  if (of.chunks && take_chunk(s.out)) return true;
+  return of.control && (sends_.empty() || of.data_stalls) && take_control(bulk_, s.out);
 }
 
 CAUSEWAY_DECL bool outbox::take_chunk(outgoing_frame& out) {
@@ -6065,8 +6077,6 @@ CAUSEWAY_DECL bool outbox::take_control(std::deque<queued>& from, outgoing_frame
 #ifndef CAUSEWAY_NET_IMPL_ASIO_MEMORY_MOVE_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_MEMORY_MOVE_IPP
 
-// Bodies of net/asio_memory_move.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL bool memory_move::consider(stream& s, std::uint64_t length) const {
@@ -6133,20 +6143,76 @@ CAUSEWAY_DECL void memory_move::leave_tcp(stream& s) const {
 #endif  // CAUSEWAY_NET_IMPL_ASIO_MEMORY_MOVE_IPP
 #endif
 
+// ---- causeway/net/impl/asio_stream_waits.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_NET_IMPL_ASIO_STREAM_WAITS_IPP
+#define CAUSEWAY_NET_IMPL_ASIO_STREAM_WAITS_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
+
+CAUSEWAY_DECL void stream_waits::to_read(stream& s) const {
+  s.read_armed = true;
+  if (s.reads_memory) {
+    if (!s.memory->sleep_until_readable()) look_again(s);
+    return;
+  }
+  s.socket.async_wait(tcp::socket::wait_read, completion{[this, &s](std::error_code failure) {
+                        const std::lock_guard lock{shared_->mutex};
+                        s.read_armed = false;
+                        if (!failure) readable_(s);
+                      }});
+}
+
+CAUSEWAY_DECL void stream_waits::to_write(stream& s) const {
+  s.write_armed = true;
+  if (s.writes_memory) {
+    if (!s.memory->sleep_until_writable()) look_again(s);
+    return;
+  }
+  s.socket.async_wait(tcp::socket::wait_write, completion{[this, &s](std::error_code failure) {
+                        const std::lock_guard lock{shared_->mutex};
+                        s.write_armed = false;
+                        if (!failure) writable_(s);
+                      }});
+}
+
+CAUSEWAY_DECL void stream_waits::to_be_woken(stream& s) const {
+  ++s.wakes;
+  s.memory->socket().async_wait(memory_stream::wake_socket::wait_read, completion{[this, &s](std::error_code failure) {
+                                  const std::lock_guard lock{shared_->mutex};
+                                  --s.wakes;
+                                  if (failure || !s.open) return;
+                                  s.memory->hear();
+                                  if (!s.memory->gone()) to_be_woken(s);
+                                  look_into_memory(s);
+                                }});
+}
+
+CAUSEWAY_DECL void stream_waits::look_again(stream& s) const {
+  ++s.wakes;
+  asio::post(s.memory->socket().get_executor(), std::function<void()>{[this, &s] {
+               const std::lock_guard lock{shared_->mutex};
+               --s.wakes;
+               if (s.open) look_into_memory(s);
+             }});
+}
+
+CAUSEWAY_DECL void stream_waits::look_into_memory(stream& s) const {
+  if (s.reads_memory && std::exchange(s.read_armed, false)) readable_(s);
+  if (s.open && s.writes_memory && std::exchange(s.write_armed, false)) writable_(s);
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_IMPL_ASIO_STREAM_WAITS_IPP
+#endif
+
 // ---- causeway/net/impl/asio_link.ipp ----
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_LINK_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_LINK_IPP
 
-// Bodies of net/asio_link.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL link::link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
-    : link{shared,
-           {peer, peer, peer_name(peer), chunk_for(shared.options.chunk_bytes, sockets.size()),
-            chunk_for(shared.options.chunk_bytes, sockets.size())},
-           std::move(sockets)} {}
 
 CAUSEWAY_DECL link::link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets)
     : shared_{&shared},
@@ -6157,6 +6223,8 @@ CAUSEWAY_DECL link::link(link_context& shared, link_identity who, std::vector<tc
              {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes, &shared.early}},
       reader_{shared, who_.sender, inbox_},
       move_{shared, who_.sender, who_.name, outbox_},
+      waits_{shared, [this](stream& s) { guarded([&] { read_some(s); }); },
+             [this](stream& s) { guarded([&] { write_some(s); }); }},
       last_heard_{shared.clock.now()},
       gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
   for (tcp::socket& socket : sockets) take_socket(std::move(socket));
@@ -6202,8 +6270,7 @@ CAUSEWAY_DECL void link::receive(slot_index slot) {
 }
 
 CAUSEWAY_DECL void link::cancel(slot_index slot) {
-  if (shared_->operations[slot].is_send) return cancel_send(slot);
-  inbox_.cancel(slot);
+  shared_->operations[slot].is_send ? cancel_send(slot) : inbox_.cancel(slot);
 }
 
 CAUSEWAY_DECL void link::discard_before(std::uint32_t epoch) {
@@ -6264,16 +6331,16 @@ CAUSEWAY_DECL void link::lose(error why) {
 }
 
 CAUSEWAY_DECL bool link::over() const {
-  return std::none_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->open; });
+  return std::ranges::none_of(streams_, [](const auto& s) { return s->open; });
 }
 
 CAUSEWAY_DECL bool link::at_rest() const {
-  return std::none_of(streams_.begin(), streams_.end(),
-                      [](const auto& s) { return s->open || s->read_armed || s->write_armed || s->wakes != 0; });
+  return std::ranges::none_of(streams_,
+                              [](const auto& s) { return s->open || s->read_armed || s->write_armed || s->wakes != 0; });
 }
 
 CAUSEWAY_DECL bool link::is_paused() const {
-  return std::any_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->parked.has_value(); });
+  return std::ranges::any_of(streams_, [](const auto& s) { return s->parked.has_value(); });
 }
 
 CAUSEWAY_DECL stream& link::take_socket(tcp::socket socket) {
@@ -6286,7 +6353,7 @@ CAUSEWAY_DECL stream& link::take_socket(tcp::socket socket) {
 CAUSEWAY_DECL void link::look_after_streams(duration since_last_tick) {
   if (failure_) return end_farewell();
   const bool data_moved =
-      std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
+      std::ranges::any_of(streams_, [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
   data_stalls_ = outbox_.has_sends() && !data_moved;
   for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
 }
@@ -6321,38 +6388,14 @@ CAUSEWAY_DECL void link::write_some(stream& s) {
     if (!s.out.busy()) finish_frame(s);
     if (!s.open) return;
   }
-  arm_write(s);
-}
-
-CAUSEWAY_DECL void link::arm_write(stream& s) {
-  s.write_armed = true;
-  if (s.writes_memory) {
-    if (!s.memory->sleep_until_writable()) look_again(s);
-    return;
-  }
-  s.socket.async_wait(tcp::socket::wait_write, completion{[this, &s](std::error_code failure) {
-                        const std::lock_guard lock{shared_->mutex};
-                        s.write_armed = false;
-                        if (!failure) guarded([&] { write_some(s); });
-                      }});
+  waits_.to_write(s);
 }
 
 CAUSEWAY_DECL bool link::next_frame(stream& s) {
-  if (s.said_goodbye) return false;
-  if (!s.notices.empty()) {
-    s.out.begin(s.notices.front(), {}, false);
-    s.notices.pop_front();
-    return true;
-  }
-  if (is_first(s) && outbox_.take_urgent(s.out)) return true;
-  if (s.goodbye_due) {
-    s.said_goodbye = true;
-    s.out.begin(outbox_.header(frame_kind::goodbye), {}, false);
-    return true;
-  }
-  if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
-  if (!outbox_.take_chunk(s.out)) return is_first(s) && outbox_.take_bulk(s.out);
-  if (!reader_.drops()) (void)move_.consider(s, shared_->operations[s.out.slot].length);
+  const outbox::share share{
+      .control = is_first(s), .chunks = !is_first(s) || !who_.control_apart, .data_stalls = data_stalls_};
+  if (!outbox_.next_frame(s, share)) return false;
+  if (s.out.slot != no_slot && !reader_.drops()) (void)move_.consider(s, shared_->operations[s.out.slot].length);
   return true;
 }
 
@@ -6405,20 +6448,7 @@ CAUSEWAY_DECL void link::read_some(stream& s) {
       break;
     }
   }
-  arm_read(s);
-}
-
-CAUSEWAY_DECL void link::arm_read(stream& s) {
-  s.read_armed = true;
-  if (s.reads_memory) {
-    if (!s.memory->sleep_until_readable()) look_again(s);
-    return;
-  }
-  s.socket.async_wait(tcp::socket::wait_read, completion{[this, &s](std::error_code failure) {
-                        const std::lock_guard lock{shared_->mutex};
-                        s.read_armed = false;
-                        if (!failure) guarded([&] { read_some(s); });
-                      }});
+  waits_.to_read(s);
 }
 
 CAUSEWAY_DECL bool link::parse_staged(stream& s) {
@@ -6509,15 +6539,14 @@ CAUSEWAY_DECL void link::note_heard(stream& s, std::size_t n) {
 
 CAUSEWAY_DECL bool link::hear_goodbye(stream& s) {
   s.heard_goodbye = true;
-  const bool left = std::all_of(streams_.begin(), streams_.end(), [](const auto& x) { return x->heard_goodbye; });
-  if (left && !failure_) {
+  const bool left = std::ranges::all_of(streams_, [](const auto& x) { return x->heard_goodbye; });
+  if (!left) return false;
+  if (!failure_) {
     outbox_.drop_control();
     fail_with(fail(errc::peer_lost, who_.name, "it left the run"));
     shared_->options.log(severity::info, failure_->text());
   }
-  if (left) {
-    for (const auto& x : streams_) answer_goodbye(*x);
-  }
+  for (const auto& x : streams_) answer_goodbye(*x);
   return false;
 }
 
@@ -6539,37 +6568,9 @@ CAUSEWAY_DECL bool link::hear_memory(stream& s, const frame_header& h) {
   auto heard = move_.hear(s, h, reader_.drops());
   if (!heard) return reject(std::move(heard).error());
   if (*heard == memory_move::next::nothing) return true;
-  if (*heard == memory_move::next::wake) arm_wake(s);
+  if (*heard == memory_move::next::wake) waits_.to_be_woken(s);
   write_some(s);
   return s.open;
-}
-
-CAUSEWAY_DECL void link::arm_wake(stream& s) {
-  ++s.wakes;
-  s.memory->socket().async_wait(memory_stream::wake_socket::wait_read, completion{[this, &s](std::error_code failure) {
-                                  const std::lock_guard lock{shared_->mutex};
-                                  --s.wakes;
-                                  if (failure || !s.open) return;
-                                  s.memory->hear();
-                                  if (!s.memory->gone()) arm_wake(s);
-                                  look_into_memory(s);
-                                }});
-}
-
-CAUSEWAY_DECL void link::look_again(stream& s) {
-  ++s.wakes;
-  asio::post(s.memory->socket().get_executor(), std::function<void()>{[this, &s] {
-               const std::lock_guard lock{shared_->mutex};
-               --s.wakes;
-               if (s.open) look_into_memory(s);
-             }});
-}
-
-CAUSEWAY_DECL void link::look_into_memory(stream& s) {
-  guarded([&] {
-    if (s.reads_memory && std::exchange(s.read_armed, false)) read_some(s);
-    if (s.open && s.writes_memory && std::exchange(s.write_armed, false)) write_some(s);
-  });
 }
 
 CAUSEWAY_DECL void link::lose_to(const std::error_code& failure) {
@@ -6585,9 +6586,9 @@ CAUSEWAY_DECL void link::fail_with(error why) {
   failed_at_ = shared_->clock.now();
   outbox_.fail_sends(*failure_);
   for (const auto& s : streams_) {
-    if (s->out.slot != no_slot) shared_->operations.finish(s->out.slot, *failure_);
-    if (s->out.slot != no_slot) s->close();
-    s->out.slot = no_slot;
+    if (s->out.slot == no_slot) continue;
+    shared_->operations.finish(std::exchange(s->out.slot, no_slot), *failure_);
+    s->close();
   }
   inbox_.fail_all(*failure_);
   if (shared_->owner != nullptr) shared_->owner->hear_lost(who_.peer, *failure_);
@@ -6607,8 +6608,6 @@ CAUSEWAY_DECL void link::end_farewell() {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_ENGINE_IPP
-
-// Bodies of net/asio_engine.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -6820,8 +6819,6 @@ CAUSEWAY_DECL std::string engine::tenths(double s) {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_HANDSHAKE_ACCEPTOR_IPP
 #define CAUSEWAY_NET_IMPL_HANDSHAKE_ACCEPTOR_IPP
-
-// Bodies of net/handshake_acceptor.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -7155,8 +7152,6 @@ CAUSEWAY_DECL std::string handshake_acceptor::name_of(const meeting& m) {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_CORE_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_CORE_IPP
-
-// Bodies of net/asio_core.hpp.
 
 #include <new>
 
@@ -7596,8 +7591,6 @@ class mesh_engine final : public engine {
 #ifndef CAUSEWAY_NET_IMPL_ASIO_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_TRANSPORT_IPP
 
-// Bodies of net/asio_transport.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL asio_transport::asio_transport(std::shared_ptr<detail::mesh_engine> engine) : engine_{std::move(engine)} {}
@@ -7652,8 +7645,6 @@ CAUSEWAY_DECL std::function<void()> asio_transport::interrupter() const {
 #ifndef CAUSEWAY_NET_IMPL_ASIO_MESH_ENGINE_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_MESH_ENGINE_IPP
 
-// Bodies of net/asio_mesh_engine.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL mesh_engine::mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options)
@@ -7662,7 +7653,11 @@ CAUSEWAY_DECL mesh_engine::mesh_engine(peer_index self, std::uint64_t run_id, me
   links_.resize(connections.sockets.size());
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     if (peer == self) continue;
-    links_[peer] = std::make_unique<link>(shared_, static_cast<peer_index>(peer), std::move(connections.sockets[peer]));
+    auto& sockets = connections.sockets[peer];
+    const auto number = static_cast<peer_index>(peer);
+    const std::size_t chunk = chunk_for(shared_.options.chunk_bytes, sockets.size());
+    links_[peer] =
+        std::make_unique<link>(shared_, link_identity{number, number, peer_name(number), chunk, chunk}, std::move(sockets));
     links_[peer]->start_reading();
   }
   run();
@@ -7750,8 +7745,6 @@ struct address_table {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_GREETING_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_GREETING_IPP
-
-// Bodies of net/asio_greeting.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -8099,8 +8092,6 @@ static_assert(Transport<link_transport>);
 #ifndef CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_LINK_TRANSPORT_IPP
 
-// Bodies of net/link_transport.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL link_transport::link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank,
@@ -8329,8 +8320,6 @@ class memory_network {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
-
-// Bodies of net/memory_transport.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -8970,8 +8959,6 @@ class join_session {
 #ifndef CAUSEWAY_NET_IMPL_RENDEZVOUS_IPP
 #define CAUSEWAY_NET_IMPL_RENDEZVOUS_IPP
 
-// Bodies of net/rendezvous.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL result<membership> host(listener at, std::uint32_t peers, std::span<const std::byte> welcome,
@@ -9022,8 +9009,6 @@ CAUSEWAY_DECL result<membership> connect_static(peer_index self, const std::vect
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_MESH_IPP
-
-// Bodies of net/asio_mesh.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -9299,8 +9284,6 @@ CAUSEWAY_DECL void mesh_builder::shut_down() {
 #ifndef CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_HOST_IPP
 
-// Bodies of net/asio_host.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL host_session::host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome,
@@ -9547,8 +9530,6 @@ CAUSEWAY_DECL error host_session::nobody_came() const {
 #ifndef CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
 #define CAUSEWAY_NET_IMPL_ASIO_JOIN_IPP
 
-// Bodies of net/asio_join.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
 CAUSEWAY_DECL join_session::join_session(listener& own, endpoint host, const rendezvous_options& options)
@@ -9772,9 +9753,11 @@ inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here
 #ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
 #define CAUSEWAY_CORE_THREAD_POOL_HPP
 
-// The one thread pool of a process. Work is cut statically by thread index, so a computation's order depends on the number
-// of threads and on nothing else. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes
-// 45 microseconds to wake, which is longer than many kernels.
+// The one thread pool of a process. Work is cut into parts that depend on the number of threads and on nothing else. Each
+// thread has parts of its own, and takes over those of others when it is done: a core that is slower, or that the system
+// has given to another program, holds up only the part that it is in. So what a part computes must not depend on the
+// thread that it runs on. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes 45
+// microseconds to wake, which is longer than many kernels.
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -9803,11 +9786,13 @@ constexpr index_range share_of(std::int64_t count, unsigned index, unsigned thre
   return {first < count ? first : count, last < count ? last : count};
 }
 
-/// `size()` threads, the caller's included. One caller at a time: `run` is not re-entrant and not for use from two threads.
+/// `size()` threads, the caller's included. One caller at a time: calls are not re-entrant and not for use from two
+/// threads.
 class thread_pool {
  public:
-  explicit thread_pool(unsigned threads = 1) : shared_{std::make_unique<shared>()}, size_{threads == 0 ? 1 : threads} {
+  explicit thread_pool(unsigned threads = 1) : size_{threads == 0 ? 1 : threads} {
     if (size_ == 1) return;  // nobody waits, and the number of cores stands in a file
+    shared_ = std::make_unique<shared>(size_);
     // Spinning pays only while every thread has a core of its own.
     shared_->spins = size_ <= std::thread::hardware_concurrency() ? 4000 : 0;
     for (unsigned i = 1; i < size_; ++i) others_.emplace_back([s = shared_.get(), i] { work(*s, i); });
@@ -9819,32 +9804,45 @@ class thread_pool {
   ~thread_pool() {
     if (!shared_) return;
     shared_->stop = true;
-    publish();
+    publish(*shared_);
     for (auto& thread : others_) thread.join();
   }
 
   [[nodiscard]] unsigned size() const noexcept { return size_; }
 
-  /// Calls `f(thread_index)` once on every thread and returns when all have finished. `f` must not throw.
+  /// Calls `f(part, thread)` once for each part of [0, parts) and returns when all are done. `thread`, below `size()`,
+  /// tells calls apart that run at the same time, so that each has memory of its own; the caller is 0. `f` must not throw.
   template <class F>
-  void run(F&& f) {
+  void for_each(unsigned parts, F&& f) {
     if (size_ == 1) {
-      f(0U);
+      for (unsigned part = 0; part < parts; ++part) f(part, 0U);
       return;
     }
     shared& s = *shared_;
     s.object = std::addressof(f);
-    s.call = [](const void* object, unsigned index) {
-      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(index);
+    s.call = [](const void* object, unsigned part, unsigned thread) {
+      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(part, thread);
     };
-    s.pending.store(size_ - 1, std::memory_order_relaxed);
-    publish();
-    f(0U);
-    while (s.pending.load(std::memory_order_acquire) != 0) wait_for_others(s);
+    for (unsigned i = 0; i < size_; ++i) {
+      const index_range own = share_of(parts, i, size_);
+      s.queues[i].end = static_cast<unsigned>(own.end);
+      s.queues[i].next.store(static_cast<unsigned>(own.begin), std::memory_order_relaxed);
+    }
+    s.inside.fetch_and(~closed, std::memory_order_release);
+    publish(s);
+    take_parts(s, 0);
+    s.inside.fetch_or(closed, std::memory_order_acq_rel);  // who has not come yet is not waited for
+    wait_for_others(s);
   }
 
-  /// Cuts [0, count) into one contiguous part per thread, at multiples of `grain`, and calls `f(index_range)` on each part
-  /// that is not empty. Runs on the caller alone when `count <= grain`.
+  /// Calls `f(i)` once for each i below `size()`: for work that is cut by the number of threads.
+  template <class F>
+  void run(F&& f) {
+    for_each(size_, [&](unsigned i, unsigned) { f(i); });
+  }
+
+  /// Cuts [0, count) into contiguous parts, at multiples of `grain`, a few for each thread, and calls `f(index_range)` on
+  /// each. Runs on the caller alone when `count <= grain`.
   template <class F>
   void for_range(std::int64_t count, std::int64_t grain, F&& f) {
     if (count <= 0) return;
@@ -9852,34 +9850,59 @@ class thread_pool {
       f(index_range{0, count});
       return;
     }
-    run([&](unsigned index) {
-      const index_range part = share_of(count, index, size_, grain);
-      if (part.size() > 0) f(part);
-    });
+    const std::int64_t grains = (count + grain - 1) / grain;
+    const auto parts = static_cast<unsigned>(grains < 4 * std::int64_t{size_} ? grains : 4 * std::int64_t{size_});
+    for_each(parts, [&](unsigned part, unsigned) { f(share_of(count, part, parts, grain)); });
   }
 
  private:
+  static constexpr std::uint32_t closed = 1U << 31U;
+
+  /// The parts of one thread that nobody has taken.
+  struct alignas(64) queue {
+    std::atomic<unsigned> next{0};
+    unsigned end = 0;
+  };
+
   struct shared {
+    explicit shared(unsigned threads) : queues(threads) {}
+
     alignas(64) std::atomic<std::uint32_t> generation{0};
-    alignas(64) std::atomic<std::uint32_t> pending{0};
+    /// Threads that may be in a call, besides the caller; `closed`: what they would find belongs to no call.
+    alignas(64) std::atomic<std::uint32_t> inside{closed};
     const void* object = nullptr;
-    void (*call)(const void*, unsigned) = nullptr;
+    void (*call)(const void*, unsigned, unsigned) = nullptr;
+    std::vector<queue> queues;
     std::atomic<bool> stop{false};
     int spins = 0;
   };
 
-  void publish() {
-    shared_->generation.fetch_add(1, std::memory_order_release);
-    shared_->generation.notify_all();
+  static void publish(shared& s) {
+    s.generation.fetch_add(1, std::memory_order_release);
+    s.generation.notify_all();
+  }
+
+  /// Its own ones first, then those of the threads after it.
+  static void take_parts(shared& s, unsigned thread) {
+    const auto threads = static_cast<unsigned>(s.queues.size());
+    for (unsigned i = 0; i < threads; ++i) {
+      queue& from = s.queues[(thread + i) % threads];
+      while (from.next.load(std::memory_order_relaxed) < from.end) {
+        const unsigned part = from.next.fetch_add(1, std::memory_order_relaxed);
+        if (part < from.end) s.call(s.object, part, thread);
+      }
+    }
   }
 
   static void wait_for_others(shared& s) {
     for (int i = 0; i < s.spins; ++i) {
-      if (s.pending.load(std::memory_order_acquire) == 0) return;
+      if (s.inside.load(std::memory_order_acquire) == closed) return;
       detail::relax();
     }
-    const std::uint32_t left = s.pending.load(std::memory_order_acquire);
-    if (left != 0) s.pending.wait(left, std::memory_order_acquire);
+    for (auto now = s.inside.load(std::memory_order_acquire); now != closed;
+         now = s.inside.load(std::memory_order_acquire)) {
+      s.inside.wait(now, std::memory_order_acquire);
+    }
   }
 
   static void work(shared& s, unsigned index) {
@@ -9889,8 +9912,8 @@ class thread_pool {
       s.generation.wait(seen, std::memory_order_acquire);
       seen = s.generation.load(std::memory_order_acquire);
       if (s.stop) return;
-      s.call(s.object, index);
-      if (s.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) s.pending.notify_one();
+      if ((s.inside.fetch_add(1, std::memory_order_acq_rel) & closed) == 0) take_parts(s, index);
+      if (s.inside.fetch_sub(1, std::memory_order_acq_rel) == (closed | 1U)) s.inside.notify_one();
     }
   }
 
@@ -10101,8 +10124,6 @@ constexpr collective_options tuned_for_streams(collective_options o, std::size_t
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
 
-// Bodies of collective/options.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL std::byte* collective_workspace::reserve(std::size_t bytes) {
@@ -10235,8 +10256,6 @@ CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
 
-// Bodies of collective/refusal.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
@@ -10354,8 +10373,6 @@ CAUSEWAY_DECL float mean_factor(double total_weight);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
-
-// Bodies of collective/exchange_message.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -10511,8 +10528,6 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_CORE_IMPL_RNG_IPP
 #define CAUSEWAY_CORE_IMPL_RNG_IPP
-
-// Bodies of core/rng.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
@@ -11838,8 +11853,6 @@ CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, s
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
 
-// Bodies of collective/sum.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
@@ -12078,8 +12091,6 @@ struct recoded : detail::after<Base> {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
 
-// Bodies of collective/aggregator.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
@@ -12247,8 +12258,6 @@ class flight {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
-
-// Bodies of collective/flight.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -12984,8 +12993,6 @@ class conversation {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
 
-// Bodies of collective/conversation.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL void conversation::open(const exchange_port& port, std::size_t places) {
@@ -13170,8 +13177,6 @@ extern template result<void> all_gather(net::any_transport&, const net::message_
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
-
-// Bodies of collective/gather.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -13399,8 +13404,6 @@ static_assert(net::Transport<group_view>);
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 
-// Bodies of collective/group_view.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
@@ -13523,8 +13526,6 @@ CAUSEWAY_DECL result<void> measure_links(net::any_transport& transport, const an
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
-
-// Bodies of collective/link_times.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -13736,8 +13737,6 @@ CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, r
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-
-// Bodies of collective/ring_order.hpp.
 
 #include <numeric>
 
@@ -13957,8 +13956,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> link_tree(const link_co
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
 
-// Bodies of collective/link_trees.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 /// Trees over the same links, one after another.
@@ -14117,8 +14114,6 @@ CAUSEWAY_DECL bool all_finite(thread_pool& pool, const float* x, std::int64_t co
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
 #define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
-
-// Bodies of kernels/reduce.hpp.
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -14669,8 +14664,6 @@ struct clipped_contributor_mean {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_NORM_AGGREGATORS_IPP
 
-// Bodies of collective/norm_aggregators.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
@@ -14814,8 +14807,6 @@ CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
-
-// Bodies of collective/pairs.hpp.
 
 #include <numeric>
 
@@ -15148,8 +15139,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> messages_by_path(std::size_
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
 
-// Bodies of collective/relay_paths.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 /// Fastest paths between two peers through fewer and fewer others (Dijkstra 1959, without a heap: all peers are
@@ -15310,8 +15299,6 @@ class server_residual {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
 
-// Bodies of collective/server_residual.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL void server_residual::begin(std::uint64_t step) {
@@ -15427,8 +15414,6 @@ class shared_sum {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SHARED_SUM_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SHARED_SUM_IPP
-
-// Bodies of collective/shared_sum.hpp.
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -15587,8 +15572,6 @@ CAUSEWAY_DECL std::vector<std::size_t> whole_parts(std::size_t total, std::span<
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
-
-// Bodies of collective/shares.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -16003,8 +15986,6 @@ class transport_site final : public site {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
 
-// Bodies of collective/transport_site.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL transport_site::transport_site(net::any_transport& over, std::vector<net::peer_index> members,
@@ -16185,8 +16166,6 @@ class tree_relays {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
-
-// Bodies of collective/tree_relays.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -16887,8 +16866,6 @@ class two_level_mean {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
-
-// Bodies of collective/two_level_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -17828,8 +17805,6 @@ inline result<void> mpi_wait(mpi_communicator& line, MPI_Request& request, durat
 #ifndef CAUSEWAY_NET_IMPL_MPI_WORLD_IPP
 #define CAUSEWAY_NET_IMPL_MPI_WORLD_IPP
 
-// Bodies of net/mpi_world.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 namespace detail {
@@ -18165,8 +18140,6 @@ class mpi_engine {
 #ifndef CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_MPI_TRANSPORT_IPP
 
-// Bodies of net/mpi_transport.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL mpi_transport::mpi_transport(std::shared_ptr<detail::mpi_engine> engine) : engine_{std::move(engine)} {}
@@ -18220,8 +18193,6 @@ CAUSEWAY_DECL std::string mpi_transport::describe_waits() const { return engine_
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_MPI_ENGINE_IPP
 #define CAUSEWAY_NET_IMPL_MPI_ENGINE_IPP
-
-// Bodies of net/mpi_engine.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -18757,8 +18728,6 @@ class mpi_sums {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_MPI_SITE_IPP
 
-// Bodies of collective/mpi_site.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL std::string to_string(mpi_way way) {
@@ -18926,8 +18895,6 @@ CAUSEWAY_DECL result<void> mpi_site::measure(std::size_t bytes) {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_MPI_SUMS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_MPI_SUMS_IPP
-
-// Bodies of collective/mpi_sums.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 

@@ -469,8 +469,6 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t 
 #ifndef CAUSEWAY_CORE_IMPL_RNG_IPP
 #define CAUSEWAY_CORE_IMPL_RNG_IPP
 
-// Bodies of core/rng.hpp.
-
 #include <cmath>
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
@@ -684,8 +682,6 @@ static_assert(Storage<any_storage>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_IO_IMPL_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_STORAGE_IPP
-
-// Bodies of io/storage.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -957,8 +953,6 @@ struct archiver {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_IO_IMPL_ARCHIVE_IPP
 #define CAUSEWAY_IO_IMPL_ARCHIVE_IPP
-
-// Bodies of io/archive.hpp.
 
 #include <cstring>
 
@@ -1346,8 +1340,6 @@ CAUSEWAY_DECL result<section_file_head> verified_head(std::span<const std::byte>
 #ifndef CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
 #define CAUSEWAY_IO_IMPL_SECTION_FILE_IPP
 
-// Bodies of io/section_file.hpp.
-
 #include <algorithm>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
@@ -1713,8 +1705,6 @@ void checkpoint_directory<S>::prune(std::uint64_t saved) {
 #ifndef CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
 #define CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
 
-// Bodies of io/checkpoint.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL std::string checkpoint_name(std::uint64_t step) {
@@ -1889,8 +1879,6 @@ class basic_file_storage {
 #ifndef CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_FILE_STORAGE_IPP
 
-// Bodies of io/file_storage.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL error os_error(const std::string& path, const std::string& doing, int code) {
@@ -2040,8 +2028,6 @@ namespace detail {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_IO_IMPL_FILE_IPP
 #define CAUSEWAY_IO_IMPL_FILE_IPP
-
-// Bodies of io/file.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -2265,8 +2251,6 @@ static_assert(Storage<memory_storage>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
 #define CAUSEWAY_IO_IMPL_MEMORY_STORAGE_IPP
-
-// Bodies of io/memory_storage.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
@@ -2567,8 +2551,6 @@ static_assert(SumsItself<any_transport>);
 #ifndef CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_TRANSPORT_IPP
 
-// Bodies of net/transport.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL result<std::size_t> solo_transport::wait(operation, time_point) {
@@ -2783,8 +2765,6 @@ class memory_network {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
 #define CAUSEWAY_NET_IMPL_MEMORY_TRANSPORT_IPP
-
-// Bodies of net/memory_transport.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
 
@@ -3072,9 +3052,11 @@ CAUSEWAY_DECL void memory_network::stall_at(peer_index peer, std::uint64_t nth) 
 #ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
 #define CAUSEWAY_CORE_THREAD_POOL_HPP
 
-// The one thread pool of a process. Work is cut statically by thread index, so a computation's order depends on the number
-// of threads and on nothing else. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes
-// 45 microseconds to wake, which is longer than many kernels.
+// The one thread pool of a process. Work is cut into parts that depend on the number of threads and on nothing else. Each
+// thread has parts of its own, and takes over those of others when it is done: a core that is slower, or that the system
+// has given to another program, holds up only the part that it is in. So what a part computes must not depend on the
+// thread that it runs on. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes 45
+// microseconds to wake, which is longer than many kernels.
 
 #include <atomic>
 #include <thread>
@@ -3106,11 +3088,13 @@ constexpr index_range share_of(std::int64_t count, unsigned index, unsigned thre
   return {first < count ? first : count, last < count ? last : count};
 }
 
-/// `size()` threads, the caller's included. One caller at a time: `run` is not re-entrant and not for use from two threads.
+/// `size()` threads, the caller's included. One caller at a time: calls are not re-entrant and not for use from two
+/// threads.
 class thread_pool {
  public:
-  explicit thread_pool(unsigned threads = 1) : shared_{std::make_unique<shared>()}, size_{threads == 0 ? 1 : threads} {
+  explicit thread_pool(unsigned threads = 1) : size_{threads == 0 ? 1 : threads} {
     if (size_ == 1) return;  // nobody waits, and the number of cores stands in a file
+    shared_ = std::make_unique<shared>(size_);
     // Spinning pays only while every thread has a core of its own.
     shared_->spins = size_ <= std::thread::hardware_concurrency() ? 4000 : 0;
     for (unsigned i = 1; i < size_; ++i) others_.emplace_back([s = shared_.get(), i] { work(*s, i); });
@@ -3122,32 +3106,45 @@ class thread_pool {
   ~thread_pool() {
     if (!shared_) return;
     shared_->stop = true;
-    publish();
+    publish(*shared_);
     for (auto& thread : others_) thread.join();
   }
 
   [[nodiscard]] unsigned size() const noexcept { return size_; }
 
-  /// Calls `f(thread_index)` once on every thread and returns when all have finished. `f` must not throw.
+  /// Calls `f(part, thread)` once for each part of [0, parts) and returns when all are done. `thread`, below `size()`,
+  /// tells calls apart that run at the same time, so that each has memory of its own; the caller is 0. `f` must not throw.
   template <class F>
-  void run(F&& f) {
+  void for_each(unsigned parts, F&& f) {
     if (size_ == 1) {
-      f(0U);
+      for (unsigned part = 0; part < parts; ++part) f(part, 0U);
       return;
     }
     shared& s = *shared_;
     s.object = std::addressof(f);
-    s.call = [](const void* object, unsigned index) {
-      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(index);
+    s.call = [](const void* object, unsigned part, unsigned thread) {
+      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(part, thread);
     };
-    s.pending.store(size_ - 1, std::memory_order_relaxed);
-    publish();
-    f(0U);
-    while (s.pending.load(std::memory_order_acquire) != 0) wait_for_others(s);
+    for (unsigned i = 0; i < size_; ++i) {
+      const index_range own = share_of(parts, i, size_);
+      s.queues[i].end = static_cast<unsigned>(own.end);
+      s.queues[i].next.store(static_cast<unsigned>(own.begin), std::memory_order_relaxed);
+    }
+    s.inside.fetch_and(~closed, std::memory_order_release);
+    publish(s);
+    take_parts(s, 0);
+    s.inside.fetch_or(closed, std::memory_order_acq_rel);  // who has not come yet is not waited for
+    wait_for_others(s);
   }
 
-  /// Cuts [0, count) into one contiguous part per thread, at multiples of `grain`, and calls `f(index_range)` on each part
-  /// that is not empty. Runs on the caller alone when `count <= grain`.
+  /// Calls `f(i)` once for each i below `size()`: for work that is cut by the number of threads.
+  template <class F>
+  void run(F&& f) {
+    for_each(size_, [&](unsigned i, unsigned) { f(i); });
+  }
+
+  /// Cuts [0, count) into contiguous parts, at multiples of `grain`, a few for each thread, and calls `f(index_range)` on
+  /// each. Runs on the caller alone when `count <= grain`.
   template <class F>
   void for_range(std::int64_t count, std::int64_t grain, F&& f) {
     if (count <= 0) return;
@@ -3155,34 +3152,59 @@ class thread_pool {
       f(index_range{0, count});
       return;
     }
-    run([&](unsigned index) {
-      const index_range part = share_of(count, index, size_, grain);
-      if (part.size() > 0) f(part);
-    });
+    const std::int64_t grains = (count + grain - 1) / grain;
+    const auto parts = static_cast<unsigned>(grains < 4 * std::int64_t{size_} ? grains : 4 * std::int64_t{size_});
+    for_each(parts, [&](unsigned part, unsigned) { f(share_of(count, part, parts, grain)); });
   }
 
  private:
+  static constexpr std::uint32_t closed = 1U << 31U;
+
+  /// The parts of one thread that nobody has taken.
+  struct alignas(64) queue {
+    std::atomic<unsigned> next{0};
+    unsigned end = 0;
+  };
+
   struct shared {
+    explicit shared(unsigned threads) : queues(threads) {}
+
     alignas(64) std::atomic<std::uint32_t> generation{0};
-    alignas(64) std::atomic<std::uint32_t> pending{0};
+    /// Threads that may be in a call, besides the caller; `closed`: what they would find belongs to no call.
+    alignas(64) std::atomic<std::uint32_t> inside{closed};
     const void* object = nullptr;
-    void (*call)(const void*, unsigned) = nullptr;
+    void (*call)(const void*, unsigned, unsigned) = nullptr;
+    std::vector<queue> queues;
     std::atomic<bool> stop{false};
     int spins = 0;
   };
 
-  void publish() {
-    shared_->generation.fetch_add(1, std::memory_order_release);
-    shared_->generation.notify_all();
+  static void publish(shared& s) {
+    s.generation.fetch_add(1, std::memory_order_release);
+    s.generation.notify_all();
+  }
+
+  /// Its own ones first, then those of the threads after it.
+  static void take_parts(shared& s, unsigned thread) {
+    const auto threads = static_cast<unsigned>(s.queues.size());
+    for (unsigned i = 0; i < threads; ++i) {
+      queue& from = s.queues[(thread + i) % threads];
+      while (from.next.load(std::memory_order_relaxed) < from.end) {
+        const unsigned part = from.next.fetch_add(1, std::memory_order_relaxed);
+        if (part < from.end) s.call(s.object, part, thread);
+      }
+    }
   }
 
   static void wait_for_others(shared& s) {
     for (int i = 0; i < s.spins; ++i) {
-      if (s.pending.load(std::memory_order_acquire) == 0) return;
+      if (s.inside.load(std::memory_order_acquire) == closed) return;
       detail::relax();
     }
-    const std::uint32_t left = s.pending.load(std::memory_order_acquire);
-    if (left != 0) s.pending.wait(left, std::memory_order_acquire);
+    for (auto now = s.inside.load(std::memory_order_acquire); now != closed;
+         now = s.inside.load(std::memory_order_acquire)) {
+      s.inside.wait(now, std::memory_order_acquire);
+    }
   }
 
   static void work(shared& s, unsigned index) {
@@ -3192,8 +3214,8 @@ class thread_pool {
       s.generation.wait(seen, std::memory_order_acquire);
       seen = s.generation.load(std::memory_order_acquire);
       if (s.stop) return;
-      s.call(s.object, index);
-      if (s.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) s.pending.notify_one();
+      if ((s.inside.fetch_add(1, std::memory_order_acq_rel) & closed) == 0) take_parts(s, index);
+      if (s.inside.fetch_sub(1, std::memory_order_acq_rel) == (closed | 1U)) s.inside.notify_one();
     }
   }
 
@@ -3283,8 +3305,6 @@ CAUSEWAY_DECL token_split split_fraction(const token_stream& tokens, double frac
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_DATA_IMPL_TOKEN_STREAM_IPP
 #define CAUSEWAY_DATA_IMPL_TOKEN_STREAM_IPP
-
-// Bodies of data/token_stream.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
@@ -3660,8 +3680,6 @@ class validation_windows {
 #ifndef CAUSEWAY_DATA_IMPL_BATCHER_IPP
 #define CAUSEWAY_DATA_IMPL_BATCHER_IPP
 
-// Bodies of data/batcher.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 CAUSEWAY_DECL result<sampler> sampler::make(std::int64_t tokens, const sampler_options& options) {
@@ -3959,8 +3977,6 @@ CAUSEWAY_DECL std::string wanted_extensions(const text_options& options);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_DATA_IMPL_TEXT_IPP
 #define CAUSEWAY_DATA_IMPL_TEXT_IPP
-
-// Bodies of data/text.hpp.
 
 #include <filesystem>
 #include <system_error>
@@ -4323,8 +4339,6 @@ constexpr character_class class_of_character(std::uint32_t character) noexcept {
 #ifndef CAUSEWAY_DATA_IMPL_PRE_TOKENIZER_IPP
 #define CAUSEWAY_DATA_IMPL_PRE_TOKENIZER_IPP
 
-// Bodies of data/pre_tokenizer.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data { namespace detail {
 
 /// A character of a text; length 0 is the end of the text.
@@ -4520,8 +4534,6 @@ CAUSEWAY_DECL std::string checksum_line(std::string_view body);
 #ifndef CAUSEWAY_DATA_IMPL_BPE_TABLE_IPP
 #define CAUSEWAY_DATA_IMPL_BPE_TABLE_IPP
 
-// Bodies of data/bpe_table.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data { namespace detail {
 
 CAUSEWAY_DECL bool word_reader::skip(std::string_view wanted) noexcept {
@@ -4711,8 +4723,6 @@ token_stream tokenize(T& tokenizer, std::string_view text) {
 #ifndef CAUSEWAY_DATA_IMPL_TOKENIZER_IPP
 #define CAUSEWAY_DATA_IMPL_TOKENIZER_IPP
 
-// Bodies of data/tokenizer.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 CAUSEWAY_DECL std::optional<std::int32_t> byte_tokenizer::end_of_text() const noexcept {
@@ -4853,8 +4863,6 @@ static_assert(Tokenizer<bpe_tokenizer>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_DATA_IMPL_BPE_TOKENIZER_IPP
 #define CAUSEWAY_DATA_IMPL_BPE_TOKENIZER_IPP
-
-// Bodies of data/bpe_tokenizer.hpp.
 
 #include <queue>
 
@@ -5236,8 +5244,6 @@ CAUSEWAY_DECL result<bpe_tokenizer> train_bpe(std::span<const document> document
 #ifndef CAUSEWAY_DATA_IMPL_BPE_TRAINER_IPP
 #define CAUSEWAY_DATA_IMPL_BPE_TRAINER_IPP
 
-// Bodies of data/bpe_trainer.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data {
 
 CAUSEWAY_DECL bpe_trainer::bpe_trainer(const bpe_options& options) : options_{options} {}
@@ -5398,8 +5404,6 @@ CAUSEWAY_DECL bool is_for_validation(const std::string& path);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_DATA_IMPL_DATA_FILES_IPP
 #define CAUSEWAY_DATA_IMPL_DATA_FILES_IPP
-
-// Bodies of data/data_files.hpp.
 
 #include <filesystem>
 
@@ -5655,8 +5659,6 @@ class shard_builder {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_DATA_IMPL_TOKEN_SHARD_IPP
 #define CAUSEWAY_DATA_IMPL_TOKEN_SHARD_IPP
-
-// Bodies of data/token_shard.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace data { namespace detail {
 
@@ -6877,9 +6879,9 @@ class one_openmp_thread {
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
 
-// How the packed product cuts its work: between threads, into blocks that fit the caches, into panels of packed operands.
-// Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C is the
-// same sum in the same order whatever the number of threads.
+// How the packed product cuts its work: into shares for threads, into blocks that fit the caches, into panels of packed
+// operands. Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C
+// is the same sum in the same order whatever the number of threads.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
@@ -6915,7 +6917,7 @@ constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::i
   return std::max(unit, round_up(divide_up(count, blocks), unit));
 }
 
-/// Threads as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
+/// Shares as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
 struct thread_grid {
   unsigned rows = 1;
   unsigned columns = 1;
@@ -6923,12 +6925,12 @@ struct thread_grid {
 };
 
 /// The grid with the smallest largest part, counting what each part costs to compute and to pack.
-constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned threads) noexcept {
+constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned shares) noexcept {
   constexpr std::int64_t packing = 8;  // packing one operand element costs about as much as 8 multiply-adds
   thread_grid best;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (unsigned rows = 1; rows <= threads; ++rows) {
-    const unsigned columns = threads / rows;
+  for (unsigned rows = 1; rows <= shares; ++rows) {
+    const unsigned columns = shares / rows;
     const std::int64_t height = divide_up(m, rows);
     const std::int64_t width = divide_up(divide_up(n, strip), columns) * strip;
     const std::int64_t cost = height * width + packing * (height + width);
@@ -8037,8 +8039,6 @@ struct amx_tile : tile_defaults {
 #ifndef CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
 #define CAUSEWAY_KERNELS_IMPL_BF16_LEVEL_IPP
 
-// Bodies of kernels/bf16_level.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
 #if CAUSEWAY_X86_SIMD
@@ -8135,7 +8135,7 @@ class packed_gemm {
 
  private:
   template <class In, class Out>
-  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads);
+  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned shares);
 
   std::optional<simd_level> asked_;
 };
@@ -8399,16 +8399,14 @@ struct portable_tile : tile_defaults {
 #ifndef CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 #define CAUSEWAY_KERNELS_IMPL_PACKED_GEMM_IPP
 
-// Bodies of kernels/packed_gemm.hpp: how a product is cut into shares, blocks and tiles.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
 /// One product with the kernels of `Tile`, cut into shares.
 template <class Tile, class In, class Out>
 class packed_product {
  public:
-  packed_product(const gemm_args<In, Out>& args, unsigned threads)
-      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, threads)} {
+  packed_product(const gemm_args<In, Out>& args, unsigned shares)
+      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, shares)} {
     depth_ = even_block(args.k, Tile::blocks.depth, std::max(16, Tile::depth_step));
     rows_ = even_block(share_height(), Tile::blocks.rows, Tile::row_unit);
     columns_ =
@@ -8421,13 +8419,11 @@ class packed_product {
 
   void run(thread_pool& pool, scratch& memory) {
     auto frame = memory.open();
-    memory_ = frame.template take<std::byte>(share_bytes() * grid_.size());
+    memory_ = frame.template take<std::byte>(share_bytes() * (grid_.size() == 1 ? 1 : pool.size()));
     if (grid_.size() == 1) {
-      work(0);
+      work(0, 0);
     } else {
-      pool.run([this](unsigned index) {
-        if (index < grid_.size()) work(index);
-      });
+      pool.for_each(grid_.size(), [this](unsigned index, unsigned thread) { work(index, thread); });
     }
   }
 
@@ -8493,18 +8489,17 @@ class packed_product {
     bool last;
   };
 
-  void work(unsigned index) {
+  void work(unsigned index, unsigned thread) {
     Tile::open();
-    share(index);
+    share(index, memory_ + share_bytes() * thread);
     Tile::close();
   }
 
-  void share(unsigned index) {
+  void share(unsigned index, std::byte* memory) {
     const index_range columns = share_of(args_.n, index % grid_.columns, grid_.columns, Tile::columns);
     place at{};
     at.rows = share_of(args_.m, index / grid_.columns, grid_.rows, Tile::row_unit);
     if (at.rows.size() <= 0) return;
-    std::byte* memory = memory_ + share_bytes() * index;
     at.a = reinterpret_cast<packed*>(memory);
     at.b = reinterpret_cast<packed*>(memory + a_bytes());
     at.tile = reinterpret_cast<float*>(memory + a_bytes() + b_bytes());
@@ -8668,31 +8663,32 @@ template <class In, class Out>
 void packed_gemm::multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
   const gemm_args<In, Out> args = detail::checked(arguments);
   if (args.m == 0 || args.n == 0) return;
+  // Two shares for each thread, so that one which is slowed down can be helped; each more packs its operands once more.
   // Below about four microseconds of work, waking a second thread costs more than it brings.
   const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
-  dispatch(pool, memory, args, small ? 1 : pool.size());
+  dispatch(pool, memory, args, small || pool.size() == 1 ? 1 : 2 * pool.size());
 }
 
 template <class In, class Out>
-void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
+void packed_gemm::dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned shares) {
 #if CAUSEWAY_X86_SIMD
   const simd_level level = this->level<In>();
   if constexpr (std::is_same_v<In, bf16>) {
     if (level >= simd_level::amx_bf16) {
-      return detail::packed_product<detail::amx_tile, In, Out>{args, threads}.run(pool, memory);
+      return detail::packed_product<detail::amx_tile, In, Out>{args, shares}.run(pool, memory);
     }
     if (level >= simd_level::avx512_bf16) {
-      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
+      return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, shares}.run(pool, memory);
     }
   }
   if (level >= simd_level::avx512) {
-    return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
+    return detail::packed_product<detail::avx512_tile, In, Out>{args, shares}.run(pool, memory);
   }
   if (level >= simd_level::avx2) {
-    return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
+    return detail::packed_product<detail::avx2_tile, In, Out>{args, shares}.run(pool, memory);
   }
 #endif
-  detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
+  detail::packed_product<detail::portable_tile, In, Out>{args, shares}.run(pool, memory);
 }
 
 #ifdef CAUSEWAY_COMPILED
@@ -9086,8 +9082,6 @@ struct adamw_kernel {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
 #define CAUSEWAY_KERNELS_IMPL_OPTIMIZER_IPP
-
-// Bodies of kernels/optimizer.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
@@ -9789,11 +9783,9 @@ void attention_forward_with(thread_pool& pool, scratch& memory, const attention_
   static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
   pass* passes = frame.take<pass>(pool.size());
   for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, frame);
-  pool.run([&](unsigned thread) {
-    for (std::int64_t u = thread; u < shape.batch * shape.kv_heads * parts; u += threads) {
-      const std::int64_t unit = u / parts;
-      passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
-    }
+  pool.for_each(static_cast<unsigned>(shape.batch * shape.kv_heads * parts), [&](unsigned u, unsigned thread) {
+    const std::int64_t unit = u / parts;
+    passes[thread].run(q, k, v, o, logsumexp, unit / shape.kv_heads, unit % shape.kv_heads, u % parts, parts);
   });
 }
 
@@ -10013,11 +10005,9 @@ void attention_backward_with(thread_pool& pool, scratch& memory, const attention
   };
   const std::int64_t heads = shape.batch * shape.kv_heads;
   if (parts == 1) {
-    pool.run([&](unsigned thread) {
-      for (std::int64_t head = thread; head < heads; head += threads) {
-        passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
-        store(head, thread, {0, shape.T});
-      }
+    pool.for_each(static_cast<unsigned>(heads), [&](unsigned head, unsigned thread) {
+      passes[thread].run(head / shape.kv_heads, head % shape.kv_heads, 0, 1, dk + thread * size, dv + thread * size);
+      store(head, thread, {0, shape.T});
     });
     return;
   }
@@ -10749,8 +10739,6 @@ struct avx512_bf16_tiles {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
 #define CAUSEWAY_KERNELS_IMPL_ATTENTION_IPP
-
-// Bodies of kernels/attention.hpp: which instructions compute it.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels { namespace detail {
 
@@ -11517,8 +11505,6 @@ CAUSEWAY_FAST_KERNEL((const float*, const float*, const float*, const float*, co
 #ifndef CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 #define CAUSEWAY_KERNELS_IMPL_BF16_KERNELS_IPP
 
-// Bodies of kernels/bf16_kernels.hpp.
-
 #include <cstdio>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
@@ -11850,7 +11836,7 @@ void for_pieces(std::span<const parameter_segment> segments, index_range part, a
   }
 }
 
-/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
+/// The same over all threads, in contiguous parts of the flat buffers. Without segments all is decayed.
 void for_all_pieces(thread_pool& pool, const parameter_view& view, auto&& f) {
   const auto length = static_cast<std::int64_t>(view.values.size());
   const auto walk = [&](index_range part) {
@@ -12134,8 +12120,6 @@ CAUSEWAY_EXACT_KERNEL((const f16*, float*, std::int64_t), finite_kernel)
 #ifndef CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
 #define CAUSEWAY_KERNELS_IMPL_REDUCE_IPP
 
-// Bodies of kernels/reduce.hpp.
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -12358,8 +12342,6 @@ CAUSEWAY_DECL void sign_momentum_update(float* p, const float* g, float* u, std:
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_IMPL_OUTER_UPDATE_IPP
 #define CAUSEWAY_KERNELS_IMPL_OUTER_UPDATE_IPP
-
-// Bodies of kernels/outer_update.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
@@ -18728,8 +18710,6 @@ CAUSEWAY_DECL [[nodiscard]] block_adapters adapters_at(const adapter_shape& shap
 #ifndef CAUSEWAY_NN_IMPL_ADAPTERS_IPP
 #define CAUSEWAY_NN_IMPL_ADAPTERS_IPP
 
-// Bodies of nn/adapters.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL bool adapter_shape::fits(const map_sizes& sizes) const noexcept {
@@ -18879,8 +18859,6 @@ class model_part {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NN_IMPL_MODEL_PART_IPP
 #define CAUSEWAY_NN_IMPL_MODEL_PART_IPP
-
-// Bodies of nn/model_part.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
@@ -19036,8 +19014,6 @@ CAUSEWAY_DECL void fill_initial(thread_pool& pool, parameter_store& store, std::
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NN_IMPL_DECLARATION_IPP
 #define CAUSEWAY_NN_IMPL_DECLARATION_IPP
-
-// Bodies of nn/declaration.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
@@ -20504,8 +20480,6 @@ CAUSEWAY_DECL [[nodiscard]] memory_estimate estimate_memory(const model_sizes& s
 #ifndef CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
 #define CAUSEWAY_NN_IMPL_MEMORY_ESTIMATE_IPP
 
-// Bodies of nn/memory_estimate.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL std::size_t memory_estimate::total() const noexcept {
@@ -20588,8 +20562,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check_boundary(const token_limits& l, c
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
 #define CAUSEWAY_NN_IMPL_MICRO_BATCH_IPP
-
-// Bodies of nn/micro_batch.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
 
@@ -20978,8 +20950,6 @@ CAUSEWAY_DECL result<void> check_count(std::string_view where, double parameters
 #ifndef CAUSEWAY_NN_IMPL_OPTIONS_IPP
 #define CAUSEWAY_NN_IMPL_OPTIONS_IPP
 
-// Bodies of nn/options.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn { namespace detail {
 
 CAUSEWAY_DECL result<void> check_sizes(std::string_view where, std::initializer_list<named_size> sizes) {
@@ -21106,17 +21076,20 @@ class language_model {
     hasher h;
     h.add_value(hash_text(Family::name));
     family().hash_into(h);
-    parameter_store whole;
-    const Family declared{options(), whole};
-    return h.add_value(whole.layout_hash()).finish();
+    return h.add_value(declared_parameters().layout_hash()).finish();
+  }
+
+  /// The tensors of the model, or of a part of it, held or not, without memory for them.
+  [[nodiscard]] parameter_store declared_parameters(const model_part& part = {}) const {
+    parameter_store all;
+    const Family declared{options(), all, part};
+    return all;
   }
 
   /// Values of a block in flat buffers, padding counted, with what stands before the first and behind the last one; held or
   /// not.
   [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
-    parameter_store alone;
-    const Family declared{options(), alone, model_part{block_range{block, block + 1}}};
-    return alone.length();
+    return declared_parameters(model_part{block_range{block, block + 1}}).length();
   }
 
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
@@ -21562,8 +21535,6 @@ extern template class language_model<gpt_family>;
 #ifndef CAUSEWAY_NN_IMPL_GPT_IPP
 #define CAUSEWAY_NN_IMPL_GPT_IPP
 
-// Bodies of nn/gpt.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
 CAUSEWAY_DECL result<void> gpt_family::validate(const gpt_options& o) {
@@ -21796,8 +21767,6 @@ extern template class language_model<llama_family>;
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_NN_IMPL_LLAMA_IPP
 #define CAUSEWAY_NN_IMPL_LLAMA_IPP
-
-// Bodies of nn/llama.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace nn {
 
@@ -22054,8 +22023,6 @@ static_assert(Arrivals<one_by_one> && Arrivals<quorum>);
 #ifndef CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
 #define CAUSEWAY_AXIS_IMPL_ARRIVALS_IPP
 
-// Bodies of axis/arrivals.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> one_by_one::check(std::uint32_t) const {
@@ -22184,8 +22151,6 @@ static_assert(Trigger<every> && Trigger<staggered> && Trigger<periods>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_EVERY_IPP
 #define CAUSEWAY_AXIS_IMPL_EVERY_IPP
-
-// Bodies of axis/every.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
@@ -22425,8 +22390,6 @@ class flight {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_FLIGHT_IPP
 
-// Bodies of collective/flight.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL net::message_id id_of(net::message_id id, const part& what) {
@@ -22518,8 +22481,6 @@ constexpr collective_options tuned_for_streams(collective_options o, std::size_t
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_OPTIONS_IPP
-
-// Bodies of collective/options.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -22679,8 +22640,6 @@ extern template result<void> all_gather(net::any_transport&, const net::message_
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_GATHER_IPP
 
-// Bodies of collective/gather.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL error detail::too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
@@ -22767,8 +22726,6 @@ CAUSEWAY_DECL std::vector<std::size_t> whole_parts(std::size_t total, std::span<
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SHARES_IPP
-
-// Bodies of collective/shares.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -22940,8 +22897,6 @@ static_assert(Trigger<batch_by_speed>);
 #ifndef CAUSEWAY_AXIS_IMPL_BATCH_BY_SPEED_IPP
 #define CAUSEWAY_AXIS_IMPL_BATCH_BY_SPEED_IPP
 
-// Bodies of axis/batch_by_speed.hpp.
-
 #include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
@@ -23094,8 +23049,6 @@ static_assert(Trigger<by_change>);
 #ifndef CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
 #define CAUSEWAY_AXIS_IMPL_BY_CHANGE_IPP
 
-// Bodies of axis/by_change.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL by_change::by_change(by_change_options options) : options_{options} {}
@@ -23201,8 +23154,6 @@ class by_speed {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
 #define CAUSEWAY_AXIS_IMPL_BY_SPEED_IPP
-
-// Bodies of axis/by_speed.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -23441,8 +23392,6 @@ CAUSEWAY_DECL error to_error(const refusal& r, std::uint32_t peers);
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_REFUSAL_IPP
 
-// Bodies of collective/refusal.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL refusal_bytes to_bytes(const refusal& r) noexcept {
@@ -23560,8 +23509,6 @@ CAUSEWAY_DECL float mean_factor(double total_weight);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_EXCHANGE_MESSAGE_IPP
-
-// Bodies of collective/exchange_message.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -23899,8 +23846,6 @@ CAUSEWAY_DECL bool copy_finite(thread_pool& pool, std::span<const float> from, s
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SUM_IPP
 
-// Bodies of collective/sum.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
@@ -24139,8 +24084,6 @@ struct recoded : detail::after<Base> {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_AGGREGATOR_IPP
 
-// Bodies of collective/aggregator.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
@@ -24214,8 +24157,6 @@ class conversation {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_CONVERSATION_IPP
-
-// Bodies of collective/conversation.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -24420,8 +24361,6 @@ CAUSEWAY_DECL result<void> measure_links(net::any_transport& transport, const an
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_LINK_TIMES_IPP
-
-// Bodies of collective/link_times.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -24633,8 +24572,6 @@ CAUSEWAY_DECL std::vector<net::peer_index> ring_order(const link_costs& links, r
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_RING_ORDER_IPP
-
-// Bodies of collective/ring_order.hpp.
 
 #include <numeric>
 
@@ -24853,8 +24790,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_index> link_tree(const link_co
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_LINK_TREES_IPP
-
-// Bodies of collective/link_trees.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -25254,8 +25189,6 @@ class server_residual {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_SERVER_RESIDUAL_IPP
 
-// Bodies of collective/server_residual.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL void server_residual::begin(std::uint64_t step) {
@@ -25580,8 +25513,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<std::size_t> messages_by_path(std::size_
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_RELAY_PATHS_IPP
 
-// Bodies of collective/relay_paths.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 /// Fastest paths between two peers through fewer and fewer others (Dijkstra 1959, without a heap: all peers are
@@ -25835,8 +25766,6 @@ class tree_relays {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_TREE_RELAYS_IPP
-
-// Bodies of collective/tree_relays.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -26357,8 +26286,6 @@ static_assert(net::Transport<group_view>);
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_GROUP_VIEW_IPP
 
-// Bodies of collective/group_view.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL bool has_each_once(const std::vector<peer_group>& groups, std::uint32_t peers) {
@@ -26703,8 +26630,6 @@ class two_level_mean {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_TWO_LEVEL_MEAN_IPP
 
-// Bodies of collective/two_level_mean.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
 CAUSEWAY_DECL result<void> gather_regions(const exchange_port& port, const region_label& label, region_list& found) {
@@ -26925,28 +26850,32 @@ CAUSEWAY_DECL void gather(const fragment& f, std::span<const float> all, std::sp
 
 CAUSEWAY_DECL void scatter(const fragment& f, std::span<const float> row, std::span<float> all);
 
-/// `cut(segments, length)`: the fragments of a buffer of `length` values; errc::invalid_argument where the options do not
-/// fit the model. `single`: there is always just one. `by_block`, where there is such a member: `cut` may be told how many
-/// blocks the whole model has, whose part it is given; the fragments are then those of the whole, some of them empty here.
-template <class F>
-concept Fragments = F::decides == part::fragments&& requires(const F& f, std::span<const parameter_segment> segments,
-                                                             std::size_t length) {
-  { f.cut(segments, length) } -> std::same_as<result<std::vector<fragment>>>;
-  {bool{F::single}};
+/// The model that a buffer is a part of: its tensors as they lie where all of it is, how many values that are, and its
+/// blocks. Nothing: the buffer is the whole.
+struct whole_model {
+  std::span<const parameter_segment> segments{};
+  std::size_t length = 0;
+  std::size_t blocks = 0;
 };
 
-/// Whether every block of the model is in one fragment, whichever blocks are here.
-template <Fragments F>
-inline constexpr bool by_block = (requires { F::by_block; });
+/// `cut(segments, length, whole)`: the fragments of a buffer of `length` values, which is a part of `whole`; they are those
+/// of the whole, so that a tensor is in the same one wherever it is, and some may be empty here. errc::invalid_argument
+/// where the options do not fit the model. `single`: there is always just one.
+template <class F>
+concept Fragments = F::decides == part::fragments&& requires(const F& f, std::span<const parameter_segment> segments,
+                                                             std::size_t length, const whole_model& whole) {
+  { f.cut(segments, length, whole) } -> std::same_as<result<std::vector<fragment>>>;
+  {bool{F::single}};
+};
 
 /// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
 /// not here are empty.
 CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
                                                                 std::size_t length, std::size_t layers);
 
-/// Those of the part of a model that this peer holds. Fragments of blocks are numbered by the whole model, so that all its
-/// stages exchange them after the same steps. Where peers that exchange hold different blocks, all parameters at once are
-/// as many rows as there are blocks.
+/// Those of the part of a model that this peer holds. They are those of the whole model, so that all its stages exchange
+/// them after the same steps. Where peers that exchange hold different blocks, all parameters at once are as many rows as
+/// there are blocks.
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
@@ -26955,10 +26884,13 @@ result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
       return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
     }
   }
-  if constexpr (by_block<F> && requires { ctx.model().blocks(); }) {
-    return fragments.cut(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+  if constexpr (!F::single && requires { ctx.model().declared_parameters(); }) {
+    const parameter_store all = ctx.model().declared_parameters();
+    return fragments.cut(
+        view.segments, view.values.size(),
+        {all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())});
   } else {
-    return fragments.cut(view.segments, view.values.size());
+    return fragments.cut(view.segments, view.values.size(), whole_model{});
   }
 }
 
@@ -26987,25 +26919,22 @@ struct whole {
   static constexpr bool single = true;
 
   CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments,
-                                                                std::size_t length) const;
+                                                                std::size_t length, const whole_model& of = {}) const;
 };
 
 /// Whole transformer blocks together; what is not in a block (embeddings, last norm, head) is the first fragment. Strided
 /// fragments hold every n-th block, so that all depths of the network are fresh at all times (Streaming DiLoCo's choice,
-/// with 3 blocks a fragment); consecutive ones hold neighbours. Stages of one model have the same fragments, each the part
-/// of them that lies in it.
+/// with 3 blocks a fragment); consecutive ones hold neighbours.
 template <bool Strided>
 struct blocks {
   static constexpr part decides = part::fragments;
   static constexpr bool single = false;
-  static constexpr bool by_block = true;
 
   std::uint32_t per_fragment = 3;
 
-  /// `of_model`: blocks of the whole model; 0: what is here is that.
   [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length,
-                                                  std::size_t of_model = 0) const {
-    const std::size_t count = of_model > 0 ? of_model : detail::blocks_of(segments);
+                                                  const whole_model& of = {}) const {
+    const std::size_t count = of.blocks > 0 ? of.blocks : detail::blocks_of(segments);
     if (per_fragment == 0 || count == 0) {
       return fail(errc::invalid_argument, "fragments",
                   count == 0 ? "the model has no blocks to cut at; use axis::whole or axis::balanced"
@@ -27024,7 +26953,8 @@ using strided = blocks<true>;
 using consecutive = blocks<false>;
 
 /// `count` fragments of whole tensors with as equal a number of bytes as that allows (Decoupled DiLoCo: 24): the largest
-/// tensor first, each to the smallest fragment so far (Graham 1969: at most 4/3 of the best peak).
+/// tensor first, each to the smallest fragment so far (Graham 1969: at most 4/3 of the best peak). A stage's parts of them
+/// need not be equal: each is at most as long as the whole model's.
 struct balanced {
   static constexpr part decides = part::fragments;
   static constexpr bool single = false;
@@ -27032,7 +26962,7 @@ struct balanced {
   std::uint32_t count = 24;
 
   CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments,
-                                                                std::size_t length) const;
+                                                                std::size_t length, const whole_model& of = {}) const;
 };
 
 static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> && Fragments<balanced>);
@@ -27045,8 +26975,6 @@ static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> &
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
 #define CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
-
-// Bodies of axis/fragments.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -27090,6 +27018,22 @@ CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments)
   return most < 0 ? 0 : static_cast<std::size_t>(most);
 }
 
+// The fragment of each tensor.
+CAUSEWAY_DECL std::vector<std::size_t> smallest_so_far(const whole_model& all, std::size_t count) {
+  const auto size = [&](std::size_t s) { return end_of(all.segments, s, all.length) - all.segments[s].offset; };
+  std::vector<std::size_t> order(all.segments.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
+  std::vector<std::int64_t> filled(count);
+  std::vector<std::size_t> of(all.segments.size());
+  for (const std::size_t s : order) {
+    const auto least = std::min_element(filled.begin(), filled.end());
+    *least += size(s);
+    of[s] = static_cast<std::size_t>(least - filled.begin());
+  }
+  return of;
+}
+
 }}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
@@ -27101,31 +27045,27 @@ CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segm
   });
 }
 
-CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments,
-                                                       std::size_t length) const {
+CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments, std::size_t length,
+                                                       const whole_model&) const {
   if (segments.empty()) return std::vector<fragment>{{{{0, static_cast<std::int64_t>(length)}}, {{0, 1, length}}, length}};
   return detail::cut_by(segments, length, 1, [](std::size_t) { return 0U; });
 }
 
-CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments,
-                                                          std::size_t length) const {
-  if (count == 0 || (count > segments.size() && length > 0)) {  // of no block, where blocks move, there is nothing to cut
+CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parameter_segment> segments, std::size_t length,
+                                                          const whole_model& of) const {
+  const whole_model all = of.segments.empty() ? whole_model{segments, length} : of;
+  if (count == 0 || count > all.segments.size()) {
     return fail(errc::invalid_argument, "balanced",
-                std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
+                std::to_string(count) + " fragments of a model with " + std::to_string(all.segments.size()) +
                     " tensors; take between 1 and that many");
   }
-  const auto size = [&](std::size_t s) { return detail::end_of(segments, s, length) - segments[s].offset; };
-  std::vector<std::size_t> order(segments.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
-  std::vector<std::int64_t> filled(count);
-  std::vector<std::size_t> home(segments.size());
-  for (const std::size_t s : order) {
-    const auto least = std::min_element(filled.begin(), filled.end());
-    *least += size(s);
-    home[s] = static_cast<std::size_t>(least - filled.begin());
+  const std::vector<std::size_t> of_all = detail::smallest_so_far(all, count);
+  std::vector<std::size_t> of_these;
+  for (std::size_t s = 0; s < all.segments.size() && of_these.size() < segments.size(); ++s) {
+    if (all.segments[s].name == segments[of_these.size()].name) of_these.push_back(of_all[s]);
   }
-  return detail::cut_by(segments, length, count, [&](std::size_t s) { return home[s]; });
+  CAUSEWAY_EXPECT(of_these.size() == segments.size());  // a part has its tensors in the order of the whole
+  return detail::cut_by(segments, length, count, [&](std::size_t s) { return of_these[s]; });
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
@@ -27301,8 +27241,6 @@ static_assert(Trigger<global_samples>);
 #ifndef CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
 #define CAUSEWAY_AXIS_IMPL_GLOBAL_SAMPLES_IPP
 
-// Bodies of axis/global_samples.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL global_samples::global_samples(std::uint64_t target) : target_{target} {}
@@ -27475,8 +27413,6 @@ static_assert(Group<all_peers> && Group<random_groups> && Group<grid> && Group<k
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_GROUPS_IPP
 #define CAUSEWAY_AXIS_IMPL_GROUPS_IPP
-
-// Bodies of axis/groups.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
@@ -27675,8 +27611,6 @@ static_assert(Trigger<growing>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_GROWING_IPP
 #define CAUSEWAY_AXIS_IMPL_GROWING_IPP
-
-// Bodies of axis/growing.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -28012,8 +27946,6 @@ static_assert(Outer<outer<>> && Outer<outer_unless_zero<>> && Outer<gossip_neste
 #ifndef CAUSEWAY_AXIS_IMPL_OUTER_IPP
 #define CAUSEWAY_AXIS_IMPL_OUTER_IPP
 
-// Bodies of axis/outer.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL gossip_nesterov::gossip_nesterov(gossip_nesterov_options options) : options_{options} {}
@@ -28142,8 +28074,6 @@ static_assert(Hubs<star> && Hubs<regions<>>);
 #ifndef CAUSEWAY_AXIS_IMPL_HUBS_IPP
 #define CAUSEWAY_AXIS_IMPL_HUBS_IPP
 
-// Bodies of axis/hubs.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL std::tuple<> star::outers() { return {}; }
@@ -28228,8 +28158,6 @@ static_assert(Group<linked_groups>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
 #define CAUSEWAY_AXIS_IMPL_LINKED_GROUPS_IPP
-
-// Bodies of axis/linked_groups.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -28451,8 +28379,6 @@ static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
 #define CAUSEWAY_AXIS_IMPL_LOW_RANK_MEAN_IPP
-
-// Bodies of axis/low_rank_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis { namespace detail {
 
@@ -28687,7 +28613,8 @@ struct delayed {
 };
 
 /// θ_m ← θ_m + (θ̃ − at_send): the τ steps are made again from where they should have begun, as they were. With
-/// `implicit_residual` what was not sent stays as well, and there is no row at_send.
+/// `implicit_residual` what was not sent stays as well: θ_m ← θ_m + (θ̃ − θ) + sent, where `sent` is what went out of
+/// θ − at_send, and there is no row at_send.
 struct replayed {
   static constexpr part decides = part::merge_rule;
   static constexpr waiting waits = waiting::some_steps;
@@ -28759,8 +28686,6 @@ static_assert(MergeRule<blocking> && MergeRule<delayed> && MergeRule<replayed> &
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_MERGE_RULE_IPP
 #define CAUSEWAY_AXIS_IMPL_MERGE_RULE_IPP
-
-// Bodies of axis/merge_rule.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -28851,8 +28776,6 @@ static_assert(Group<module_groups>);
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
 #define CAUSEWAY_AXIS_IMPL_MODULE_GROUPS_IPP
-
-// Bodies of axis/module_groups.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -29013,8 +28936,6 @@ static_assert(Participation<everyone> && Participation<by_samples> && Participat
 #ifndef CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
 #define CAUSEWAY_AXIS_IMPL_PARTICIPATION_IPP
 
-// Bodies of axis/participation.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL result<void> sampled_peers::check() const {
@@ -29165,8 +29086,6 @@ static_assert(collective::Exchange<detail::penalised_exchange, compress::message
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
 #define CAUSEWAY_AXIS_IMPL_PENALISED_MEAN_IPP
-
-// Bodies of axis/penalised_mean.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -29350,8 +29269,8 @@ struct momentum_residual {
   [[nodiscard]] static float gain(float learning_rate) noexcept { return learning_rate; }
 };
 
-/// Left where it is: of Δ_m only what was sent is taken out of the live parameters, the rest is part of the next Δ_m
-/// (CocktailSGD, section 3; Gaia's insignificant updates, which go on accumulating). No state.
+/// Left where it is: of Δ_m only what was sent is taken out of the live parameters, when its mean comes; the rest is part
+/// of the next Δ_m (CocktailSGD, section 3; Gaia's insignificant updates, which go on accumulating). No state.
 struct implicit_residual {
   static constexpr part decides = part::residual;
   static constexpr keeping keeps = keeping::in_parameters;
@@ -29487,8 +29406,6 @@ CAUSEWAY_DECL std::uint64_t common_steps(std::vector<std::uint64_t> said, std::u
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
 #define CAUSEWAY_COMM_IMPL_COMMON_STEPS_IPP
-
-// Bodies of comm/common_steps.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -29784,8 +29701,6 @@ class staging {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
 #define CAUSEWAY_MEMBERSHIP_IMPL_STATE_IMAGE_IPP
-
-// Bodies of membership/state_image.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -30210,8 +30125,6 @@ struct hub_copies {
 #ifndef CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_COPY_IPP
 
-// Bodies of comm/hub_copy.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 CAUSEWAY_DECL void copy_parts(std::span<const std::span<std::byte>> from, std::span<const std::span<std::byte>> to) {
@@ -30306,8 +30219,6 @@ struct hub_roles {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_HUB_ROLES_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_ROLES_IPP
-
-// Bodies of comm/hub_roles.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -30544,8 +30455,6 @@ class hub_line {
 #ifndef CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_LINE_IPP
 
-// Bodies of comm/hub_line.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 CAUSEWAY_DECL void nap(net::any_transport& transport, net::peer_index other, time_point end) {
@@ -30685,8 +30594,6 @@ struct hub_rules {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_RULES_IPP
-
-// Bodies of comm/hub_rules.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -30913,8 +30820,6 @@ class server_client {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
 #define CAUSEWAY_COMM_IMPL_SERVER_CLIENT_IPP
-
-// Bodies of comm/server_client.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -31548,8 +31453,6 @@ class arrival_statistics {
 #ifndef CAUSEWAY_NET_IMPL_DEADLINE_IPP
 #define CAUSEWAY_NET_IMPL_DEADLINE_IPP
 
-// Bodies of net/deadline.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net {
 
 CAUSEWAY_DECL void arrival_statistics::observe(duration took) noexcept {
@@ -31869,8 +31772,6 @@ class push_aggregator {
 #ifndef CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
 #define CAUSEWAY_COMM_IMPL_PUSH_AGGREGATOR_IPP
 
-// Bodies of comm/push_aggregator.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 CAUSEWAY_DECL std::vector<collective::peer_message> push_aggregator::weighted(std::span<const waiting_push> batch) {
@@ -31995,8 +31896,6 @@ class hub_clients {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_HUB_CLIENTS_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_CLIENTS_IPP
-
-// Bodies of comm/hub_clients.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -32217,8 +32116,6 @@ class hub_pushes {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_HUB_PUSHES_IPP
 #define CAUSEWAY_COMM_IMPL_HUB_PUSHES_IPP
-
-// Bodies of comm/hub_pushes.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -33360,10 +33257,9 @@ concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std
 };
 
 /// With comm_traits::looks_ahead. `compute`: pass() makes the gradients and gives the loss; the parameters may be others
-/// while it does, and are then as they were. It may be called again in the step. `looks_ahead`: whether it is needed.
+/// while it does, and are then as they were. It may be called again in the step.
 template <class P, class Context = archetype::context>
 concept LooksAhead = requires(P& p, Context& ctx, result<double> (*pass)()) {
-  { p.looks_ahead() } -> std::same_as<bool>;
   { p.compute(ctx, pass) } -> std::same_as<result<double>>;
 };
 
@@ -33494,7 +33390,7 @@ struct promised<P, true> {
                 "`shared`, `adopt` or `catch_up`. docs/reference/rules.md#p11");
   static_assert(has::looks_ahead,
                 "causeway-P11: the traits of this communication policy say `looks_ahead`, but it lacks "
-                "`looks_ahead()` or `compute`. docs/reference/rules.md#p11");
+                "`compute`. docs/reference/rules.md#p11");
   static_assert(has::replays,
                 "causeway-P11: the traits of this communication policy say `replays`, but it lacks "
                 "`replays()` or `replay`. docs/reference/rules.md#p11");
@@ -33833,7 +33729,6 @@ struct round_mix {
   bool wants_mean_shared = false;  ///< outer optimizer
   bool linear_outer = true;        ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
-  bool by_block = true;            ///< fragments: every block is in one, or all are
   bool trigger_talks = false;      ///< trigger: to all peers, after exchanges or before them
   bool tells = false;              ///< trigger: in each exchange, so that nothing is said outside of one
   bool watches_movement = false;   ///< trigger
@@ -33916,33 +33811,25 @@ constexpr bool elastic(round_mix m) {
   return alike && (!m.waits_a_round || late) && (!m.trigger_talks || m.tells);
 }
 
-/// Whether what a peer is to send is in its live parameters, or in memory of its own, until its mean comes: none has left
-/// the live parameters some steps before.
-constexpr bool rows_stay(round_mix m) { return m.waits_at_once || m.waits_a_round || !m.residual_in_parameters; }
-
 /// Whether peers of a swarm can step on what was lost when an exchange is due. All peers' rows are made of the live values
 /// then, anew at every attempt; or before, and set aside: they do not change then, and what was lost since is in the rows
 /// that follow. Gradients that gather are of parameters that do not move meanwhile: what was lost is added to them.
-constexpr bool allows_late_steps(round_mix m) {
-  return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.meets && rows_stay(m);
-}
+constexpr bool allows_late_steps(round_mix m) { return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.meets; }
 
 /// Whether pipelines that come and go can divide a round's batches by speed: replicas take local steps, and a row counts by
 /// the parts of the round in which it is applied.
 constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.before_inner_step && m.waits_at_once; }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
-/// these; what is kept of pseudo-gradients by fragments needs fragments of whole blocks, which are the same ones for all
-/// stages, while parameters leave a copy of themselves, however they are cut. A residual is of the rows that a peer sent,
-/// and stays there, in memory of its own or in the live parameters; so is a row that waits to be sent, unless it has left
-/// the live parameters some steps before its mean comes. Factors that an exchange remembers are those of a stage: they are
-/// forgotten where its holders have not the same, which gradients of one row can do in any step. The context's mean has no
-/// memory of several rows. Of modules all versions go along.
+/// these, in fragments that are the same ones for all stages. A residual is of the rows that a peer sent, and stays there,
+/// in memory of its own or in the live parameters; so is a row that waits to be sent. Factors that an exchange remembers
+/// are those of a stage: they are forgotten where its holders have not the same, which gradients of one row can do in any
+/// step. Of modules all versions go along.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || (m.trigger_talks && !divides_batches(m)) || (!m.single && m.by_context)) return false;
+  if (!elastic(m) || (m.trigger_talks && !divides_batches(m))) return false;
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
-  return !keeps_factors && (m.by_block || !m.anchored) && rows_stay(m);
+  return !keeps_factors;
 }
 
 /// And whether rows can be of ranges of blocks, where those who exchange one hold different others. Gradients: unless they
@@ -33957,10 +33844,9 @@ constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
 }
 
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
-/// Gradients in every step leave that nothing. Gaps: late results, rows that leave the live parameters, own parameters.
+/// Gradients in every step leave that nothing. Gaps: results that are a round late, own parameters.
 constexpr bool takes_turns(round_mix m) {
-  const bool late = m.waits_a_round || !rows_stay(m);
-  return elastic(m) && !late && !m.before_inner_step && !own_parameters(m) && !m.meets && !by_path(m);
+  return elastic(m) && !m.waits_a_round && !m.before_inner_step && !own_parameters(m) && !m.meets && !by_path(m);
 }
 
 }  // namespace rules
@@ -34034,7 +33920,6 @@ struct round_rules {
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
                                  .linear_outer = optim::is_linear<outer_axis>,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
-                                 .by_block = fragments_axis::single || axis::by_block<fragments_axis>,
                                  .trigger_talks = detail::follows_speed<trigger_axis>,
                                  .tells = detail::tells<trigger_axis>,
                                  .watches_movement = trigger_axis::watches_movement,
@@ -34924,8 +34809,6 @@ class transport_site final : public site {
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_TRANSPORT_SITE_IPP
 
-// Bodies of collective/transport_site.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
 CAUSEWAY_DECL transport_site::transport_site(net::any_transport& over, std::vector<net::peer_index> members,
@@ -35572,7 +35455,6 @@ class fixed_turns {
     if constexpr (Core::notes_departure) CAUSEWAY_TRY(c.rows.note_departure(ctx, s));
     s.parent = Core::laws::identical ? ctx.parent() : 0;
     CAUSEWAY_TRY(c.begin(ctx, s));
-    if constexpr (Core::rows_type::keeps_in_parameters) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, s));
     s.pending = true;
     s.waited = 0;
     restart(c, s);
@@ -36024,8 +35906,6 @@ class path_roster {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COMM_IMPL_PATH_ROSTER_IPP
 #define CAUSEWAY_COMM_IMPL_PATH_ROSTER_IPP
-
-// Bodies of comm/path_roster.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -36601,7 +36481,7 @@ class round_rows {
       CAUSEWAY_ASSIGN(const auto shared, shared_row(ctx, s, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       if constexpr (keeps_in_parameters) {
-        if (merge_rule_type::waits == axis::waiting::at_once) CAUSEWAY_TRY(add_sent(ctx, s, local));
+        CAUSEWAY_TRY(add_sent(ctx, s, local));
         if (s.terms.contributors > 0) CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, room(moved_, local.size())));
       } else {
         CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, local, shared, s.at_send));
@@ -36632,26 +36512,12 @@ class round_rows {
     return s.elsewhere ? result<void>{} : rows.scatter(s.cut->ranges, shared, anchor_);
   }
 
-  /// Undoes take_out_sent, if that was done since the last merge. Among peers that come and go what is sent depends on
-  /// who takes part: before the row is made or sent again.
-  result<void> put_back_sent(auto& ctx, state& s) {
-    if (!std::exchange(s.taken_out, false)) return {};
-    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(ctx.rows().add(local, -1.0F, s.input));
-    CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.next_residual));
-    return put_back(ctx, s, local, live(ctx, s));
-  }
-
-  /// local += what was sent: the pseudo-gradient points from the live parameters to the shared ones.
+  /// local += what was sent, once its mean is there: until then it may be sent again, and which part of a row goes out
+  /// depends on who takes part. The pseudo-gradient points from the live parameters to the shared ones.
   result<void> add_sent(auto& ctx, state& s, std::span<float> local) {
     if (!s.terms.contributes) return {};
     CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.input));
     return ctx.rows().add(local, -1.0F, s.next_residual);
-  }
-  result<void> take_out_sent(auto& ctx, state& s) {
-    CAUSEWAY_TRY(take_out(ctx, s));
-    s.taken_out = s.terms.contributes;
-    return {};
   }
   /// late ← row, own_late ← what this peer put into it, which leaves the live parameters as the mean is about to come.
   result<void> keep_late(auto& ctx, state& s) {
@@ -36907,7 +36773,6 @@ struct round_state {
   source_vector<float> reference;
   std::size_t squares_at = 0;    ///< in round_core::squares, where the trigger asks how far the whole model moves
   std::uint64_t planned_at = 0;  ///< the measurement of links that its exchange follows
-  bool taken_out = false;        ///< what is under way of `input` is not in the live parameters; where peers come and go
   talk_terms terms;
   // Before the exchange, which refers to them.
   std::unique_ptr<net::any_transport> view;
@@ -37013,7 +36878,7 @@ struct round_state {
   /// `where`: the parts of the gradient that the row is of, if it is of that.
   result<void> finish(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     if constexpr (axis::by_context<Recipe>) {
-      return failing(ctx, mean_by_context(ctx, recipe));
+      return failing(ctx, mean_by_context(ctx, recipe, where));
     } else {
       const bool known = ctx.result_is_known();
       if (talks() && !known) {
@@ -37072,9 +36937,9 @@ struct round_state {
     return outcome;
   }
 
-  result<void> mean_by_context(auto& ctx, const Recipe& recipe) {
+  result<void> mean_by_context(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
     const bool is_kept = ctx.keeps_result() && !ctx.knows_result();  // it was several rows, and this one is there still
-    if (row.empty() || is_kept) return ctx.left_exchange(row);
+    if (row.empty() || is_kept) return ctx.left_exchange(row, {}, where);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
@@ -37083,7 +36948,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment));
+    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment), where);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
@@ -37527,7 +37392,6 @@ class round_turns {
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
-  static constexpr bool takes_out = Core::rows_type::keeps_in_parameters && overlaps;
   static constexpr auto never = std::numeric_limits<std::uint64_t>::max();
 
  public:
@@ -37654,11 +37518,7 @@ class round_turns {
   result<void> launch(auto& ctx, Core& c, const due_list& due) {
     sent_in_ = ctx.attempt();
     if (ends_alike(ctx)) return {};
-    for (state* s : due) {
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, *s));
-      CAUSEWAY_TRY(c.begin(ctx, *s));
-      if constexpr (takes_out) CAUSEWAY_TRY(c.rows.take_out_sent(ctx, *s));
-    }
+    for (state* s : due) CAUSEWAY_TRY(c.begin(ctx, *s));
     return {};
   }
   /// Exchanges that `receive` ends.
@@ -37702,7 +37562,6 @@ class round_turns {
         return alike.empty() ? result<void>{} : ctx.rows().copy(alike, ctx.parameters());
       }
     }
-    for (state* s : due) s->taken_out = false;
     if constexpr (applies_late) {
       sent_in_ = 0;
       CAUSEWAY_TRY(late::make(ctx, c, due, true));
@@ -37739,12 +37598,10 @@ class round_turns {
       s.cancel();
       s.begun = false;
       s.pending = s.pending && applies_late && keeps_progress;
-      if (takes_out && keeps_progress && !s.pending) (void)c.rows.put_back_sent(ctx, s);
       if (keeps_progress) continue;
       s.restart();
       s.arrived = false;
       s.residual.clear();  // of rows that are gone
-      s.taken_out = false;
       if constexpr (Core::merge_rule_type::own_is_fresh) c.rows.own().forget();
     }
     sent_in_ = 0;
@@ -37772,7 +37629,6 @@ class round_turns {
   [[nodiscard]] static std::uint64_t delay(const Core& c) { return overlaps ? c.rows.merge_rule().steps : 0; }
   result<void> compose(auto& ctx, Core& c, state& s) {
     if (late::of_step_before(ctx)) return s.compose_nothing(ctx);
-    if constexpr (takes_out) CAUSEWAY_TRY(c.rows.put_back_sent(ctx, s));
     CAUSEWAY_TRY(late::compose(ctx, c, s));
     return Core::notes_departure ? c.rows.note_departure(ctx, s) : result<void>{};
   }
@@ -38110,7 +37966,6 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Gradients where this peer expects the parameters to be once its last row has been applied.
-  [[nodiscard]] static constexpr bool looks_ahead() noexcept { return core_type::looks_ahead; }
   result<double> compute(auto& ctx, const auto& pass) {
     static_assert(merge_rule_type::waits == axis::waiting::a_round, "gradient_ahead is for results that are a round late");
     return detail::at_look_ahead(ctx, core_.states, before_pass_, pass);
@@ -38573,8 +38428,6 @@ CAUSEWAY_DECL [[nodiscard]] result<void> check_batch(std::string_view policy, co
 #ifndef CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
 #define CAUSEWAY_PARALLEL_IMPL_MICRO_BATCHES_IPP
 
-// Bodies of parallel/micro_batches.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
@@ -38977,8 +38830,6 @@ static_assert(Model<flat_model>);
 #ifndef CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
 #define CAUSEWAY_TRAIN_IMPL_FLAT_MODEL_IPP
 
-// Bodies of <causeway/train/flat_model.hpp>.
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
@@ -39325,9 +39176,9 @@ struct compatible {
                 "docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
-                "one exchange to the next. Use comm::rounds of pseudo-gradients, whole or in fragments of blocks, or of "
-                "parameters, with an exchange that remembers no factors; two of these by comm::stacked; comm::mirrors; or "
-                "comm::async_parameter_server. docs/reference/rules.md#c7");
+                "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters, with an exchange that "
+                "remembers no factors; two of these by comm::stacked; comm::mirrors; or comm::async_parameter_server. "
+                "docs/reference/rules.md#c7");
   static_assert(
       rules::c8(Comm::traits, Parallel::traits),
       "causeway-C8: with this recovery pipelines are not cut alike, or a peer has stages of others besides its "
@@ -39371,8 +39222,6 @@ CAUSEWAY_DECL result<void> average_pair(net::any_transport& transport, net::peer
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
 #define CAUSEWAY_COLLECTIVE_IMPL_PAIRS_IPP
-
-// Bodies of collective/pairs.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective {
 
@@ -39595,8 +39444,6 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<nn::block_range> even_cut(std::int64_t l
 #ifndef CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
 #define CAUSEWAY_STAGE_IMPL_LAYOUT_IPP
 
-// Bodies of stage/layout.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
 CAUSEWAY_DECL std::vector<nn::block_range> assignment::held() const {
@@ -39794,8 +39641,6 @@ struct run_history {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
 #define CAUSEWAY_STAGE_IMPL_RUN_HISTORY_IPP
-
-// Bodies of stage/run_history.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -40042,7 +39887,7 @@ void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx)
   }
   using gradient_pass = std::function<result<double>()>;
   if constexpr (Comm::traits.looks_ahead) {
-    if (comm.looks_ahead()) state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
+    state.compute = [&](const gradient_pass& pass) { return comm.compute(ctx, pass); };
   }
   if constexpr (Comm::traits.in_regions) {
     if (comm.regions() > 0) {
@@ -40321,8 +40166,6 @@ class fixed_group final : public run_group {
 #ifndef CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
 #define CAUSEWAY_TRAIN_IMPL_FIXED_GROUP_IPP
 
-// Bodies of train/fixed_group.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL fixed_group::fixed_group(net::any_transport world, time_point deadline)
@@ -40501,8 +40344,6 @@ class round_attendance {
 #ifndef CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
 #define CAUSEWAY_TRAIN_IMPL_ROUND_ATTENDANCE_IPP
 
-// Bodies of train/round_attendance.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace detail {
 
 CAUSEWAY_DECL result<void> round_attendance::enter() {
@@ -40582,19 +40423,19 @@ class mean_exchange {
   /// See training_context::mean.
   template <class Codec>
   result<void> mean(auto& ctx, round_attendance& attendance, const Codec& codec, std::span<float> data, std::uint64_t part,
-                    const parallel::row_holders* among) {
+                    const parallel::row_holders* among, const std::vector<index_range>* where) {
     const bool sound = attendance.can_sit_out();  // or this peer sits out
     if (sound) CAUSEWAY_TRY(keep_finite(ctx, attendance, data));
     CAUSEWAY_TRY(attendance.enter());
     const std::size_t peers = among != nullptr ? among->members.size() : ctx.peers();
-    if (peers == 1 && !ctx.result_is_known()) return attendance.exchanged(data);
+    if (peers == 1 && !ctx.result_is_known()) return attendance.exchanged(data, {}, where);
     if (ctx.keeps_inputs() && !sound) kept_.assign(data.begin(), data.end());
     auto outcome = weighed_mean(ctx, codec, data, part, among);
     if (outcome && data.size() == ctx.parameters().size())
       outcome = kernels::clear(ctx.rows(), padding_of(ctx.view().segments, data.size()), data);
     std::vector<float> kept = std::exchange(kept_, {});    // another exchange may come before this one is over
     const bool stays = outcome && attendance.has_parts();  // of several rows the policy has what each came to still
-    if (outcome) outcome = attendance.exchanged(data);
+    if (outcome) outcome = attendance.exchanged(data, {}, where);
     std::swap(kept, kept_);
     if (outcome || !ctx.keeps_inputs()) return outcome;
     if (!stays) std::copy(kept_.begin(), kept_.end(), data.begin());
@@ -40692,8 +40533,6 @@ CAUSEWAY_DECL [[nodiscard]] std::uint64_t row_hash(thread_pool& pool, std::span<
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
 #define CAUSEWAY_KERNELS_IMPL_ROW_HASH_IPP
-
-// Bodies of kernels/row_hash.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace kernels {
 
@@ -40961,8 +40800,6 @@ class stage_peers {
 #ifndef CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
 #define CAUSEWAY_TRAIN_IMPL_STAGE_PEERS_IPP
 
-// Bodies of train/stage_peers.hpp.
-
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
 CAUSEWAY_DECL void stage_peers::form(net::any_transport& world, std::vector<net::peer_index> members,
@@ -41166,10 +41003,11 @@ class training_context {
 
   /// data ← mean over all peers, or those in `among`, through `codec`, in place; bit-identical everywhere. Nothing is sent
   /// by a peer alone. Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i. Bytes:
-  /// 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`.
+  /// 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs(). `part`: see `in_parts`. `where`:
+  /// see `left_exchange`.
   result<void> mean(const auto& codec, std::span<float> data, std::uint64_t part = 0,
-                    const parallel::row_holders* among = nullptr) {
-    return mean_.mean(*this, attendance_, codec, data, part, among);
+                    const parallel::row_holders* among = nullptr, const std::vector<index_range>* where = nullptr) {
+    return mean_.mean(*this, attendance_, codec, data, part, among, where);
   }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
@@ -41845,8 +41683,6 @@ struct cereal_archiver {
 #if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
 #ifndef CAUSEWAY_IO_IMPL_CEREAL_ARCHIVE_IPP
 #define CAUSEWAY_IO_IMPL_CEREAL_ARCHIVE_IPP
-
-// Bodies of io/cereal_archive.hpp.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
 

@@ -27018,8 +27018,8 @@ CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments)
   return most < 0 ? 0 : static_cast<std::size_t>(most);
 }
 
-// The fragment of each tensor.
-CAUSEWAY_DECL std::vector<std::size_t> smallest_so_far(const whole_model& all, std::size_t count) {
+// Of each tensor the number of its fragment: the largest tensor first, each to the smallest fragment so far.
+CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, std::size_t count) {
   const auto size = [&](std::size_t s) { return end_of(all.segments, s, all.length) - all.segments[s].offset; };
   std::vector<std::size_t> order(all.segments.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -27059,7 +27059,7 @@ CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parame
                 std::to_string(count) + " fragments of a model with " + std::to_string(all.segments.size()) +
                     " tensors; take between 1 and that many");
   }
-  const std::vector<std::size_t> of_all = detail::smallest_so_far(all, count);
+  const std::vector<std::size_t> of_all = detail::fragment_of_each(all, count);
   std::vector<std::size_t> of_these;
   for (std::size_t s = 0; s < all.segments.size() && of_these.size() < segments.size(); ++s) {
     if (all.segments[s].name == segments[of_these.size()].name) of_these.push_back(of_all[s]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/net/inbox.hpp>
 
+#include "net/inbox_messages.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
@@ -15,6 +16,9 @@ using net::detail::chunk_target;
 using net::detail::slot_index;
 
 namespace {
+
+using inbox_messages::all_are;
+using inbox_messages::talk;
 
 constexpr std::size_t chunk = 4096;
 
@@ -55,12 +59,7 @@ struct fixture {
   }
 };
 
-const message_id talk{.channel = 1, .epoch = 0, .step = 5, .parent = 9};
 const message_id other{.channel = 2, .epoch = 0, .step = 5, .parent = 9};
-
-bool all_are(const std::vector<std::byte>& bytes, std::byte value) {
-  return std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == value; });
-}
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 // Everything that can happen to a message of several chunks, in every order.
 #include <causeway/net/inbox.hpp>
 
+#include "net/inbox_messages.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
@@ -20,11 +21,8 @@ using net::detail::slot_index;
 
 namespace {
 
-const message_id talk{.channel = 1, .epoch = 0, .step = 5, .parent = 9};
-
-bool all_are(const std::vector<std::byte>& bytes, std::byte value) {
-  return std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == value; });
-}
+using inbox_messages::all_are;
+using inbox_messages::talk;
 
 /// A small model of a link: two streams bring the first two of three chunks in pieces, and the first then a retry of the
 /// message; another stream brings the sender's abort; the caller receives, gives up, and receives again. Streams write the

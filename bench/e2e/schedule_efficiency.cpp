@@ -98,6 +98,7 @@ class clocked_gpt {
   [[nodiscard]] const nn::model_part& part() const { return model_.part(); }
   [[nodiscard]] std::size_t tied_table() const { return model_.tied_table(); }
   [[nodiscard]] bool joined_ends() const { return model_.joined_ends(); }
+  [[nodiscard]] parameter_store declared_parameters() const { return model_.declared_parameters(); }
   result<nn::stage_pass> forward_stage(tape_type& t, nn::block_range r, const nn::micro_batch& b, tensor boundary,
                                        nn::pass_kind kind) {
     return notes_->timed(notes_->forward, notes_->forwards,

@@ -48,16 +48,13 @@ CAUSEWAY_DECL chosen_hub choose_top(std::span<const hub_claim> claims, std::span
                                     std::uint64_t known, std::uint64_t fresh) {
   std::uint64_t newest = 0;
   for (const hub_claim& c : claims) newest = c.follows_hubs <= fresh ? std::max(newest, c.follows_hubs) : newest;
-  chosen_hub first{0, fresh};
-  for (auto h = hubs.rbegin(); h != hubs.rend(); ++h) {
-    if (h->time != 0) first.peer = h->peer;
-  }
+  const auto first = std::find_if(hubs.begin(), hubs.end(), [](const chosen_hub& h) { return h.time != 0; });
   for (const chosen_hub& h : hubs) {
     if (h.time == 0 || h.time == fresh || newest == 0) continue;
     const hub_claim& c = claims[h.peer];
     if (c.serves_hubs == newest && c.hubs == known) return {h.peer, newest};
   }
-  return first;
+  return {first == hubs.end() ? 0 : first->peer, fresh};
 }
 
 /// Whether none of those is missing whom the hubs that go on need, in whatever region, and none has begun anew.

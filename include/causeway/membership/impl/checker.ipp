@@ -5,6 +5,7 @@
 #include <causeway/membership/checker.hpp>
 
 #include <algorithm>
+#include <iterator>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace membership {
 
@@ -80,7 +81,7 @@ CAUSEWAY_DECL auto checker::judge_boot(const event& e, memory& m) -> verdict {
     return "a commit was forgotten in a restart";
   }
   const bool same_round = m.chain == e.chain;
-  const ballot last = m.votes.empty() ? ballot{} : m.votes.rbegin()->first;
+  const ballot last = m.votes.empty() ? ballot{} : std::prev(m.votes.end())->first;
   if (same_round && e.hash != m.accepted && (e.hash == 0 || e.voted <= last)) return "a vote was forgotten in a restart";
   m.floor = e.at;
   m.promised_to = e.from;

@@ -17,7 +17,7 @@ CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t int
 }
 
 CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
-  std::shift_left(there.begin(), there.end(), 1);
+  std::copy(there.begin() + 1, there.end(), there.begin());
   there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
 }
 

@@ -100,7 +100,7 @@ causeway::result<int> peer_process::run(bool may_found) {
     CAUSEWAY_TRY(open_group(may_found));
     auto summary = run_model({in_, surroundings(), &place_});
     if (summary) return report_.conclude(*summary);
-    const auto next = place_.swarm ? place_.swarm->asked_to_move() : std::nullopt;
+    const auto next = place_.swarm ? place_.swarm->peer()->asked_to_move() : std::nullopt;
     if (!next || in_.stopping()) return summary.error();
     CAUSEWAY_TRY(move_to(*next));
   }
@@ -112,7 +112,7 @@ causeway::environment peer_process::surroundings() const {
   env.group = place_.group;
   if (place_.pipelines) env.group = place_.pipelines;
   if (place_.swarm) {
-    env.group = std::make_shared<causeway::swarm_group>(place_.group, place_.swarm, place_.storage, place_.folder);
+    env.group = std::make_shared<causeway::swarm_group>(place_.group, place_.swarm->peer(), place_.storage, place_.folder);
   }
   return env;
 }
@@ -214,7 +214,7 @@ causeway::result<void> peer_process::open_group(bool may_found) {
         door(), patience, [this] { return place_.bytes_sent(); }, report_.log());
   };
   watch_.when_asked([group = place_.group, swarm = place_.swarm] {
-    return group->describe() + (swarm ? swarm->describe() : std::string{});
+    return group->describe() + (swarm ? swarm->peer()->describe() : std::string{});
   });
   return {};
 }
@@ -265,7 +265,7 @@ void peer_process::join_swarm(causeway::member_options& o) {
   }
   place_.swarm = std::make_shared<noted_round>(make_swarm_peer(in_.s, front_, std::move(swarm), report_.log()),
                                                [front = front_.get()](double seconds) { front->measured(seconds); });
-  o.called_away = [swarm = place_.swarm] { return swarm->called_away(); };
+  o.called_away = [swarm = place_.swarm] { return swarm->peer()->called_away(); };
 }
 
 // The network on which others join.

@@ -51,7 +51,7 @@ causeway::result<causeway::nn::model_part> first_part(const training& t) {
   const settings& s = t.in.s;
   if (t.place == nullptr) return is_pipeline(s) ? part_of_peer(s, t.env.transport.self()) : causeway::nn::model_part{};
   if (t.place->pipelines != nullptr) return causeway::nn::model_part{{0, 1}};  // until it knows who else is there
-  if (t.place->swarm != nullptr) return causeway::nn::model_part{blocks_of(s, t.place->swarm->options().stage)};
+  if (t.place->swarm != nullptr) return causeway::nn::model_part{blocks_of(s, t.place->swarm->peer()->options().stage)};
   return causeway::nn::model_part{};
 }
 

@@ -7,7 +7,7 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/swarm/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_peer.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -59,10 +59,10 @@ causeway::result<chosen_stage> choose_stage(const settings& s, const std::string
 [[nodiscard]] causeway::parallel::swarm_options swarm_options_of(const settings& s, std::uint64_t run_id,
                                                                  std::uint32_t stage);
 /// The library's peer, with the router that the settings name.
-[[nodiscard]] std::shared_ptr<causeway::parallel::swarm_round> make_swarm_peer(const settings& s,
-                                                                               std::shared_ptr<causeway::net::fabric> over,
-                                                                               causeway::parallel::swarm_options options,
-                                                                               const causeway::log_sink& log);
+[[nodiscard]] std::shared_ptr<causeway::parallel::swarm_peer> make_swarm_peer(const settings& s,
+                                                                              std::shared_ptr<causeway::net::fabric> over,
+                                                                              causeway::parallel::swarm_options options,
+                                                                              const causeway::log_sink& log);
 
 }  // namespace app
 

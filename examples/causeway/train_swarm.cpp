@@ -6,6 +6,7 @@
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/parallel/tied_table.hpp>
+#include <causeway/stage/any_router.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
 #include <causeway/stage/routing_planned.hpp>
@@ -15,9 +16,7 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "chosen_pipeline.hpp"
@@ -33,39 +32,20 @@ namespace {
 namespace parallel = causeway::parallel;
 namespace routing = causeway::stage::routing;
 
-/// A router chosen at run time, so that the program has one peer type.
-class chosen_router {
- public:
-  static constexpr std::string_view name = "chosen";
+// A peer's identity ends in its number: `fresh_identity`.
+routing::planned<> planned_router(const settings& s) {
+  auto paths = routing::parse_paths(s.parallel.paths);  // which validate_swarm has read
+  return routing::planned<>{{paths ? std::move(*paths) : std::vector<routing::path>{}, 1000},
+                            routing::least_load{{.seed = s.run.seed}}};
+}
 
-  explicit chosen_router(const settings& s = {}) {
-    if (s.parallel.router == "least_load") it_ = routing::least_load{{.seed = s.run.seed}};
-    if (s.parallel.router == "random") it_ = routing::random{{.seed = s.run.seed}};
-    if (s.parallel.router == "min_cost_flow") it_ = routing::min_cost_flow{};
-    if (s.parallel.router == "peer_flow") it_ = routing::min_cost_flow{{.by_peers = true, .seed = s.run.seed}};
-    if (s.parallel.router == "planned") it_ = planned_router(s);
-  }
-  void begin(const routing::step_size& size, const routing::roster& known) {
-    std::visit([&](auto& r) { r.begin(size, known); }, it_);
-  }
-  [[nodiscard]] causeway::net::peer_id choose(const routing::roster& known, std::uint32_t stage, std::uint32_t m) {
-    return std::visit([&](auto& r) { return r.choose(known, stage, m); }, it_);
-  }
-  [[nodiscard]] bool runs(const routing::step_size& size, std::uint32_t stage, std::uint32_t m) const {
-    return std::visit([&](const auto& r) { return r.runs(size, stage, m); }, it_);
-  }
-
- private:
-  // A peer's identity ends in its number: `fresh_identity`.
-  static routing::planned<> planned_router(const settings& s) {
-    auto paths = routing::parse_paths(s.parallel.paths);  // which validate_swarm has read
-    return routing::planned<>{{paths ? std::move(*paths) : std::vector<routing::path>{}, 1000},
-                              routing::least_load{{.seed = s.run.seed}}};
-  }
-
-  std::variant<routing::least_load, routing::random, routing::min_cost_flow, routing::planned<>> it_;
-};
-static_assert(routing::Router<chosen_router>);
+routing::any_router router_of(const settings& s) {
+  if (s.parallel.router == "random") return routing::random{{.seed = s.run.seed}};
+  if (s.parallel.router == "min_cost_flow") return routing::min_cost_flow{};
+  if (s.parallel.router == "peer_flow") return routing::min_cost_flow{{.by_peers = true, .seed = s.run.seed}};
+  if (s.parallel.router == "planned") return planned_router(s);
+  return routing::least_load{{.seed = s.run.seed}};
+}
 
 /// A swarm that a session can report on, and that leaves blocks for `generate`.
 template <class Swarm>
@@ -74,7 +54,9 @@ class reported : public Swarm {
   explicit reported(std::shared_ptr<noted_round> peer = nullptr, const settings& s = {},
                     forgetful_activations codec = forgetful_activations{},
                     causeway::io::any_storage storage = causeway::io::any_storage{causeway::io::posix_storage{}})
-      : Swarm{peer, std::move(codec)}, noted_{std::move(peer)}, store_{std::move(storage), block_folder(s)} {}
+      : Swarm{peer ? peer->peer() : nullptr, std::move(codec)},
+        noted_{std::move(peer)},
+        store_{std::move(storage), block_folder(s)} {}
 
   [[nodiscard]] std::uint32_t peers() const noexcept { return noted_->peers(); }
   [[nodiscard]] std::vector<std::uint32_t> shares(std::uint64_t step) const { return noted_->shares(step); }
@@ -111,9 +93,9 @@ class reported : public Swarm {
 
 }  // namespace
 
-std::shared_ptr<parallel::swarm_round> make_swarm_peer(const settings& s, std::shared_ptr<causeway::net::fabric> over,
-                                                       parallel::swarm_options options, const causeway::log_sink& log) {
-  return std::make_shared<parallel::swarm_peer<chosen_router>>(std::move(over), std::move(options), chosen_router{s}, log);
+std::shared_ptr<parallel::swarm_peer> make_swarm_peer(const settings& s, std::shared_ptr<causeway::net::fabric> over,
+                                                      parallel::swarm_options options, const causeway::log_sink& log) {
+  return std::make_shared<parallel::swarm_peer>(std::move(over), std::move(options), router_of(s), log);
 }
 
 causeway::result<session_summary> train_swarm(chosen_model model, training t, chosen_policy comm) {

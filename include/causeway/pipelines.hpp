@@ -9,6 +9,7 @@
 
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/adaptive_top_k.hpp>
+#include <causeway/stage/any_router.hpp>
 #include <causeway/stage/block_choice.hpp>
 #include <causeway/stage/block_routing.hpp>
 #include <causeway/stage/delta.hpp>
@@ -123,6 +124,7 @@
 #include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/parallel/swarm/swarm_scheduler.hpp>
 #include <causeway/parallel/swarm/swarm_shares.hpp>
+#include <causeway/parallel/swarm/swarm_state.hpp>
 #include <causeway/parallel/swarm/swarm_table_exchange.hpp>
 #include <causeway/parallel/swarm/swarm_table_sync.hpp>
 #include <causeway/parallel/swarm/swarm_work.hpp>

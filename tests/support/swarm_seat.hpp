@@ -146,8 +146,8 @@ struct swarm_seat {
   causeway::parallel::swarm_options options{};
   causeway::any_clock clock{};
   causeway::log_sink log{};
-  /// What group and parallelism see of the peer; none: the peer itself.
-  std::function<std::shared_ptr<causeway::parallel::swarm_round>(std::shared_ptr<causeway::parallel::swarm_round>)> shown{};
+  /// Called with the peer before it trains.
+  std::function<void(causeway::parallel::swarm_peer&)> made{};
 };
 
 /// Trains on that seat: `make(round, environment, options, fault policy)` gives the trainer, `body(trainer, peer)` takes
@@ -155,20 +155,20 @@ struct swarm_seat {
 template <class Router, class Make, class Body>
 causeway::result<void> take_seat_with(swarm_seat seat, Router router, const swarm_schedule& s, Make&& make, Body&& body) {
   using namespace causeway;
-  const auto peer = std::make_shared<parallel::swarm_peer<Router>>(seat.swarm, seat.options, std::move(router), seat.log);
+  const auto peer = std::make_shared<parallel::swarm_peer>(seat.swarm, seat.options, std::move(router), seat.log);
+  if (seat.made) seat.made(*peer);
   seat.member.enters_afresh = true;
   seat.member.called_away = [peer] { return peer->called_away(); };
   CAUSEWAY_ASSIGN(const auto stage, member::make(seat.mates, seat.disk, seat.member, seat.log));
   environment env;
   env.clock = seat.clock;
   env.log = seat.log;
-  const std::shared_ptr<parallel::swarm_round> round = seat.shown ? seat.shown(peer) : peer;
   env.group = stage;
   trainer_options to;
   to.learning_rate = optim::constant{s.rate};
   to.clip_norm = s.clip_norm;
   const fault::quorum fault{fault::no_recovery{}, {.storage = seat.disk, .folder = seat.member.folder}};
-  auto trainer = make(round, std::move(env), to, fault);
+  auto trainer = make(peer, std::move(env), to, fault);
   CAUSEWAY_TRY(trainer.start());
   return body(trainer, *peer);
 }
@@ -177,7 +177,7 @@ causeway::result<void> take_seat_with(swarm_seat seat, Router router, const swar
 template <class Codec = causeway::stage::plain, class Router, class Model, class Body>
 causeway::result<void> take_seat(swarm_seat seat, Router router, Model model, const swarm_schedule& s, Body&& body) {
   using namespace causeway;
-  const auto make = [&](std::shared_ptr<parallel::swarm_round> peer, environment env, const trainer_options& to,
+  const auto make = [&](std::shared_ptr<parallel::swarm_peer> peer, environment env, const trainer_options& to,
                         const auto& fault) {
     return make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, optim::sgd{}, fault,
                         parallel::swarm<Codec>{std::move(peer)});

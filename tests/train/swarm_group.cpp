@@ -3,6 +3,7 @@
 
 #include <causeway/io/memory_storage.hpp>
 #include <causeway/net/memory_transport.hpp>
+#include <causeway/train/impl/swarm_group.ipp>
 
 #include <limits>
 #include <memory>
@@ -52,63 +53,52 @@ struct lone_stage final : run_group {
   verdict judged = verdict::commit;
 };
 
-struct scripted_swarm final : parallel::swarm_round {
-  [[nodiscard]] const parallel::swarm_options& options() const noexcept override { return o; }
-  void open(std::uint64_t) override {}
-  void tie(parallel::swarm_tied_table) override {}
-  void committed(bool adopted) override { commits.push_back(adopted); }
-  bool put_table() override { return false; }
-  result<double> evaluate(std::uint64_t, std::uint32_t, parallel::swarm_computer&, std::optional<std::uint32_t>) override {
-    return 0.0;
-  }
-  result<double> run(std::uint64_t, parallel::swarm_computer&) override { return 0.0; }
-  result<void> complete(const std::function<bool()>&) override {
+/// Does what swarm_group asks a peer for, as the test wants it.
+struct scripted_swarm {
+  [[nodiscard]] const parallel::swarm_options& options() const noexcept { return o; }
+  void committed(bool adopted) { commits.push_back(adopted); }
+  result<void> complete(const std::function<bool()>&) {
     ++completions;
     return {};
   }
-  [[nodiscard]] bool called_away() const noexcept override { return false; }
-  [[nodiscard]] bool is_waited_for() override { return false; }
-  [[nodiscard]] parallel::swarm_holding holding() override { return {}; }
-  result<parallel::swarm_part_taken> take_part(std::span<const parallel::swarm_holding> all, std::size_t self) override {
+  [[nodiscard]] bool is_waited_for() { return false; }
+  [[nodiscard]] parallel::swarm_holding holding() { return {}; }
+  result<parallel::swarm_part_taken> take_part(std::span<const parallel::swarm_holding> all, std::size_t self) {
     REQUIRE(self < all.size());
     own = all[self];
     if (missing) return fail(errc::cancelled, "stage 0", "micro-batches are missing");
     return parallel::swarm_part_taken{
         .weights = std::vector(all.size(), 1.0), .result_at = result_at, .result = {}, .gives_up = gives_up};
   }
-  result<void> exchange_means(bool, parallel::gradient_place) override {
+  result<void> exchange_means(bool, parallel::gradient_place) {
     means = true;
     return {};
   }
-  result<parallel::swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) override {
+  result<parallel::swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) {
     given.assign(sum.begin(), sum.end());
     normed.assign(gradient.begin(), gradient.end());
     return parallel::swarm_sum{7, 4.0, gradients};
   }
-  [[nodiscard]] time_point now() override { return {}; }
-  void throw_away() override { ++thrown_away; }
-  void restore_sum(const parallel::swarm_sum& kept) override {
+  [[nodiscard]] time_point now() { return {}; }
+  void throw_away() { ++thrown_away; }
+  void restore_sum(const parallel::swarm_sum& kept) {
     restored.emplace_back(kept.step, std::vector<float>{kept.values.begin(), kept.values.end()});
   }
-  result<std::vector<double>> all_summed() override { return std::vector{9.0}; }
-  void agreed(std::span<const double> all) override { norm_squares = all.front(); }
-  result<void> sum(std::span<double>, const collective::collective_options&) override { return {}; }
-  std::span<std::byte> decision(std::size_t most) override {
+  result<std::vector<double>> all_summed() { return std::vector{9.0}; }
+  void agreed(std::span<const double> all) { norm_squares = all.front(); }
+  std::span<std::byte> decision(std::size_t most) {
     decided.resize(1 + most);
     return std::as_writable_bytes(std::span{decided});
   }
-  [[nodiscard]] float norm() const override { return 0; }
-  [[nodiscard]] std::uint64_t contributed() override { return 5; }
-  [[nodiscard]] bool run_ends() override { return ends; }
-  void meets_in_groups() override { in_groups = true; }
-  void meanwhile(std::function<void()>) override {}
+  [[nodiscard]] std::uint64_t contributed() { return 5; }
+  [[nodiscard]] bool run_ends() { return ends; }
+  void meets_in_groups() { in_groups = true; }
+  void meanwhile(std::function<void()>) {}
   result<void> shares_paths(std::uint32_t, std::function<void(std::uint32_t)>,
-                            std::function<void(std::uint32_t, std::span<float>)>) override {
+                            std::function<void(std::uint32_t, std::span<float>)>) {
     return {};
   }
-  void has_values(bool) override {}
-  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return to; }
-  [[nodiscard]] std::string describe() override { return {}; }
+  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() { return to; }
 
   parallel::swarm_options o;
   std::vector<float> gradients{1, 2, 3}, given, normed;
@@ -122,10 +112,12 @@ struct scripted_swarm final : parallel::swarm_round {
   bool missing = false, ends = false, gives_up = false, in_groups = false, means = false;
 };
 
+using scripted_group = basic_swarm_group<scripted_swarm>;
+
 struct group_of_one {
   std::shared_ptr<lone_stage> stage = std::make_shared<lone_stage>();
   std::shared_ptr<scripted_swarm> swarm = std::make_shared<scripted_swarm>();
-  swarm_group group{stage, swarm};
+  scripted_group group{stage, swarm};
   thread_pool pool{1};
   group_of_one() { REQUIRE(group.open({}, pool)); }
 };
@@ -266,7 +258,7 @@ TEST_CASE("swarm group: a sum is on disk before other stages hear of it, and is 
     const auto stage = std::make_shared<lone_stage>();
     const auto swarm = std::make_shared<scripted_swarm>();
     stage->hash = state;
-    swarm_group group{stage, swarm, disk, "stage-0"};
+    scripted_group group{stage, swarm, disk, "stage-0"};
     REQUIRE(group.open({{std::as_writable_bytes(std::span{parameters})}, {}}, pool));
     if (state == 1) {
       REQUIRE(group.enter(1, 0));
@@ -292,7 +284,7 @@ TEST_CASE("swarm group: of a policy's means all that came of an exchange is on d
   shared_state state{{std::as_writable_bytes(std::span{parameters})}, [](std::span<const float>) {}};
   state.exchange.divide = [](std::span<const parameter_segment>) { return result<void>{}; };
   {
-    swarm_group group{stage, swarm, disk, "stage-0"};
+    scripted_group group{stage, swarm, disk, "stage-0"};
     REQUIRE(group.open(state, pool));
     CHECK(swarm->means);
     REQUIRE(group.enter(1, 0));
@@ -304,7 +296,7 @@ TEST_CASE("swarm group: of a policy's means all that came of an exchange is on d
     CHECK(swarm->normed == row);
   }
   const std::uint32_t attempt = stage->attempts;
-  swarm_group group{stage, swarm, disk, "stage-0"};
+  scripted_group group{stage, swarm, disk, "stage-0"};
   REQUIRE(group.open(state, pool));
   REQUIRE(swarm->restored.size() == 1);
   CHECK(swarm->restored[0].second == std::vector<float>{1, 2, 3, 4, 5});
@@ -358,7 +350,7 @@ TEST_CASE("swarm group: nobody votes for parameters that are not finite", "[trai
   std::vector<float> parameters{1, 2, 3};
   const auto stage = std::make_shared<lone_stage>();
   const auto swarm = std::make_shared<scripted_swarm>();
-  swarm_group group{stage, swarm};
+  scripted_group group{stage, swarm};
   thread_pool pool{1};
   REQUIRE(group.open({{std::as_writable_bytes(std::span{parameters})}, {}}, pool));
   CHECK(group.decide({}, true));

@@ -415,14 +415,21 @@
 #include <causeway/parallel/serving/impl/tuned_parameters.ipp>
 #include <causeway/parallel/swarm/impl/early_orders.ipp>
 #include <causeway/parallel/swarm/impl/micro_batch_state.ipp>
+#include <causeway/parallel/swarm/impl/path_schedulers.ipp>
 #include <causeway/parallel/swarm/impl/peer_directory.ipp>
 #include <causeway/parallel/swarm/impl/stage_decisions.ipp>
 #include <causeway/parallel/swarm/impl/swarm_balance.ipp>
+#include <causeway/parallel/swarm/impl/swarm_coordinator.ipp>
+#include <causeway/parallel/swarm/impl/swarm_message_handler.ipp>
 #include <causeway/parallel/swarm/impl/swarm_messages.ipp>
 #include <causeway/parallel/swarm/impl/swarm_messenger.ipp>
+#include <causeway/parallel/swarm/impl/swarm_peer.ipp>
+#include <causeway/parallel/swarm/impl/swarm_scheduler.ipp>
 #include <causeway/parallel/swarm/impl/swarm_shares.ipp>
+#include <causeway/parallel/swarm/impl/swarm_state.ipp>
 #include <causeway/parallel/swarm/impl/swarm_table_exchange.ipp>
 #include <causeway/parallel/swarm/impl/swarm_table_sync.ipp>
+#include <causeway/parallel/swarm/impl/swarm_work.ipp>
 #endif
 
 #if !defined(CAUSEWAY_PART) || CAUSEWAY_PART == 18

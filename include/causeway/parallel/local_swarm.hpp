@@ -18,7 +18,7 @@
 #include <causeway/parallel/pipeline/embedding_base.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/swarm.hpp>
-#include <causeway/parallel/swarm/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/tensor/batch.hpp>
@@ -44,7 +44,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// turns, all this holds for each of them; n_i is that of the steps that Δ_i is of where results are a round late. Needs a
 /// policy of local steps (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or parameters, whenever their
 /// results are applied; or of gradients that gather), with no more than swarm_options::local_steps steps between two
-/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_round. Every peer
+/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_peer. Every peer
 /// of every stage is given the same global batch, as a function of trainer.context().step(); the schedule of the learning
 /// rate goes by that step, so by global samples.
 ///
@@ -78,7 +78,7 @@ class local_swarm {
                                           .computes_late = true};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit local_swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
+  explicit local_swarm(std::shared_ptr<swarm_peer> peer = nullptr, Codec codec = Codec{})
       : peer_{std::move(peer)}, codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
@@ -134,7 +134,7 @@ class local_swarm {
   void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended
 
   /// For the environment's swarm_group.
-  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+  [[nodiscard]] const std::shared_ptr<swarm_peer>& peer() const noexcept { return peer_; }
 
  private:
   [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().gathers_gradients(); }
@@ -176,7 +176,7 @@ class local_swarm {
                    static_cast<std::int64_t>(g.size()));
   }
 
-  std::shared_ptr<swarm_round> peer_;
+  std::shared_ptr<swarm_peer> peer_;
   Codec codec_;
   embedding_base base_;                         // empty where the codec reads none
   std::vector<std::int32_t> inputs_, targets_;  // of the steps since the last exchange

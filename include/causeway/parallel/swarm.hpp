@@ -15,7 +15,7 @@
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/pipeline/embedding_base.hpp>
 #include <causeway/parallel/stage_model.hpp>
-#include <causeway/parallel/swarm/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
@@ -201,7 +201,7 @@ class stage_computer final : public swarm_computer {
 
 /// Whether this peer, with that model and environment, can be one of a swarm; then it joins the others. `base` is made.
 template <class Context, class Codec>
-result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, Codec& codec, embedding_base& base) {
+result<void> open_swarm(std::string_view name, Context& ctx, swarm_peer* peer, Codec& codec, embedding_base& base) {
   const std::string who{name};
   if (peer == nullptr || !ctx.elastic()) {
     return fail(errc::invalid_argument, who,
@@ -232,7 +232,7 @@ result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, 
 
 /// As swarm::evaluate.
 template <class Context>
-result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_round& peer, const batch& b,
+result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_peer& peer, const batch& b,
                                  std::optional<std::uint32_t> path = {}) {
   const std::int64_t pieces = std::gcd(b.sequences, peer.options().micro_batches);
   CAUSEWAY_TRY(check_batch(name, b, pieces));
@@ -248,7 +248,7 @@ result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_roun
 /// SWARM (Ryabinin et al., ICML 2023), synchronous: the gradient of a step is that of the mean loss over the global batch,
 /// whoever computed which part of it and whoever was lost. Every peer of every stage is given the same global batch (the
 /// first stage reads the inputs, the last the targets), as a function of trainer.context().step(). Needs an environment
-/// whose group is a train::swarm_group over the same swarm_round, fault::quorum and a communication policy of global steps.
+/// whose group is a train::swarm_group over the same swarm_peer, fault::quorum and a communication policy of global steps.
 ///
 /// comm::every_step without a codec adds the peers' gradients up. Any other policy of gradients (rule C5) makes a row of
 /// each peer's, the mean over its micro-batches, and exchanges the mean of the rows weighted by them, with its codec and
@@ -279,7 +279,7 @@ class swarm {
   static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
+  explicit swarm(std::shared_ptr<swarm_peer> peer = nullptr, Codec codec = Codec{})
       : peer_{std::move(peer)}, codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
@@ -321,11 +321,11 @@ class swarm {
   void serialize(auto&) {}
 
   /// For the environment's swarm_group.
-  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+  [[nodiscard]] const std::shared_ptr<swarm_peer>& peer() const noexcept { return peer_; }
   [[nodiscard]] Codec& codec() noexcept { return codec_; }
 
  private:
-  std::shared_ptr<swarm_round> peer_;
+  std::shared_ptr<swarm_peer> peer_;
   Codec codec_;
   embedding_base base_;  // empty where the codec reads none
   std::shared_ptr<batch> whole_;

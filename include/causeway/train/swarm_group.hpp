@@ -17,7 +17,7 @@
 #include <causeway/membership/round_store.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/transport.hpp>
-#include <causeway/parallel/swarm/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/parallel/swarm/swarm_shares.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/train/run_group.hpp>
@@ -35,20 +35,20 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-template <class Whole>
+template <class Peer>
 class basic_swarm_group;
-using swarm_group = basic_swarm_group<void>;
+using swarm_group = basic_swarm_group<parallel::swarm_peer>;
 
 /// Threading: as run_group.
-template <class Whole>
+template <class Peer>
 class basic_swarm_group final : public run_group {
  public:
   /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
   /// handed out by it.
-  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
+  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<Peer> swarm);
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
-  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
+  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<Peer> swarm, io::any_storage disk,
                     const std::string& folder);
 
   [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
@@ -126,7 +126,7 @@ class basic_swarm_group final : public run_group {
   static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 4) + 20000;
 
   std::shared_ptr<run_group> stage_;
-  std::shared_ptr<parallel::swarm_round> swarm_;
+  std::shared_ptr<Peer> swarm_;
   std::optional<membership::round_store> sums_;
   std::optional<membership::round_store> states_;        // as the membership keeps them
   std::vector<std::span<std::byte>> parts_;              // of the shared state

@@ -14,7 +14,7 @@ namespace causeway::parallel {
 namespace {
 
 using namespace std::chrono_literals;
-using schedulers = path_schedulers<stage::routing::least_load>;
+using schedulers = path_schedulers;
 
 constexpr std::uint32_t batches = 8;
 constexpr std::uint64_t turn = swarm_wire::local_turn(0);

@@ -86,23 +86,19 @@ class noting_computer final : public parallel::swarm_computer {
   notes& to_;
 };
 
-/// Gives its peer such computers.
-class noting_peer final : public support::noting_round {
- public:
-  noting_peer(std::shared_ptr<parallel::swarm_round> peer, std::uint64_t id, support::round_notes& rounds, notes& to)
-      : noting_round{std::move(peer), rounds}, id_{id}, to_{to} {}
-  result<double> run(std::uint64_t step, parallel::swarm_computer& c) override {
-    const noted_gradient what{
-        .step = step, .peer = id_, .stage = options().stage, .micro_batch = 0, .at = {}, .gradient = {}};
-    computer_ = std::make_unique<noting_computer>(c, *store, what, to_);
-    return noting_round::run(step, *computer_);
-  }
+/// Gives a peer such computers.
+struct noting_peer {
+  std::uint64_t id = 0;
+  std::uint32_t stage = 0;
+  notes* to = nullptr;
   parameter_store* store = nullptr;
+  std::unique_ptr<noting_computer> computer{};  ///< of the step under way
 
- private:
-  std::uint64_t id_;
-  notes& to_;
-  std::unique_ptr<noting_computer> computer_;  // of the step under way
+  parallel::swarm_computer& computes(std::uint64_t step, parallel::swarm_computer& made) {
+    const noted_gradient what{.step = step, .peer = id, .stage = stage, .micro_batch = 0, .at = {}, .gradient = {}};
+    computer = std::make_unique<noting_computer>(made, *store, what, *to);
+    return *computer;
+  }
 };
 
 /// For swarm_world.
@@ -113,19 +109,21 @@ struct noted_steps {
   template <class Codec, class Router, class Model, class Body>
   static result<void> take(support::swarm_seat seat, Router router, Model model, const support::swarm_schedule& s,
                            Body&& body) {
-    noting_peer* noting = nullptr;
-    seat.shown = [&noting, id = seat.swarm->id()](std::shared_ptr<parallel::swarm_round> peer) {
-      auto one = std::make_shared<noting_peer>(std::move(peer), id, rounds, seen);
-      noting = one.get();
-      return one;
+    noting_peer noting{.id = seat.swarm->id(), .stage = seat.options.stage, .to = &seen};
+    seat.made = [&noting](parallel::swarm_peer& peer) {
+      auto watch = support::noting(peer, rounds);
+      watch.computes = [&noting](std::uint64_t step, parallel::swarm_computer& made) -> parallel::swarm_computer& {
+        return noting.computes(step, made);
+      };
+      peer.watch(std::move(watch));
     };
-    const auto make = [&](std::shared_ptr<parallel::swarm_round> round, environment env, const trainer_options& to,
+    const auto make = [&](std::shared_ptr<parallel::swarm_peer> round, environment env, const trainer_options& to,
                           const auto& fault) {
       return make_trainer(std::move(model), std::move(env), to, dense_ahead::make(), optim::sgd{}, fault,
                           parallel::swarm<Codec>{std::move(round)});
     };
     const auto watched = [&](auto& trainer, auto& peer) {
-      noting->store = &trainer.model().parameters();
+      noting.store = &trainer.model().parameters();
       return body(trainer, peer);
     };
     return support::take_seat_with(std::move(seat), std::move(router), s, make, watched);

@@ -49,7 +49,7 @@ struct gradient_steps {
   static result<void> take(support::swarm_seat seat, Router router, Model model, const support::swarm_schedule& s,
                            Body&& body) {
     const std::uint64_t id = seat.swarm->id();
-    const auto make = [&](std::shared_ptr<parallel::swarm_round> round, environment env, const trainer_options& to,
+    const auto make = [&](std::shared_ptr<parallel::swarm_peer> round, environment env, const trainer_options& to,
                           const auto& fault) {
       auto trainer = make_trainer(std::move(model), std::move(env), to, Policy::make(), Inner{}, fault,
                                   parallel::swarm<Codec>{std::move(round)});

@@ -22,42 +22,40 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using handler = parallel::swarm_message_handler<stage::routing::least_load>;
-
 /// Hears, and computes nothing.
-struct listener final : handler {
+struct listener {
   listener(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o, log_sink log = {})
-      : handler{std::move(fabric), std::move(o), stage::routing::least_load{}, std::move(log)} {}
-  ~listener() override { fabric_->attach(nullptr); }
+      : my{std::move(fabric), std::move(o), std::move(log)} {}
+  ~listener() { my.fabric->attach(nullptr); }
   void listen() {
-    fabric_->attach(this);
-    fabric_->locked([this] { heartbeat(); });
+    my.fabric->attach(&handler);
+    my.locked([this] { handler.heartbeat(); });
   }
   /// What is known of the others.
   [[nodiscard]] std::size_t connected() {
     std::size_t n = 0;
-    fabric_->locked([&] {
-      for (const auto& [id, p] : directory_.peers()) n += p.up && p.said ? 1U : 0U;
+    my.locked([&] {
+      for (const auto& [id, p] : my.directory.peers()) n += p.up && p.said ? 1U : 0U;
     });
     return n;
   }
   /// As a peer that has its weights.
   void serve() {
-    fabric_->locked([this] { begin(0, 1); });
+    my.locked([this] { coordinator.begin(0, 1); });
   }
   [[nodiscard]] double delay(net::peer_id a, net::peer_id b) {
-    double d = 0;
-    fabric_->locked([&] { d = scheduler_.link(a, b); });
-    return d;
+    return my.with_lock([&] { return coordinator.scheduler().link(a, b); });
   }
   void say(net::peer_id to, std::vector<std::byte> bytes) {
-    fabric_->locked([&] { fabric_->post(*directory_.link_to(to), std::move(bytes)); });
+    my.locked([&] { my.fabric->post(*my.directory.link_to(to), std::move(bytes)); });
   }
-  [[nodiscard]] bool coordinates() const { return coordinates_; }
-  [[nodiscard]] bool knows(net::peer_id id) const { return directory_.link_to(id).has_value(); }
-  [[nodiscard]] std::size_t early_orders() const { return orders_.size(); }
-  [[nodiscard]] std::size_t waiting_announcements() const { return announcements_.size(); }
-  using handler::take_announcements, handler::micro_batches_;
+  [[nodiscard]] bool knows(net::peer_id id) const { return my.directory.link_to(id).has_value(); }
+
+  parallel::swarm_state my;
+  parallel::swarm_messenger messenger{my};
+  parallel::swarm_table_sync table{my, messenger};
+  parallel::swarm_coordinator coordinator{my, messenger, table, stage::routing::least_load{}};
+  parallel::swarm_message_handler handler{my, messenger, table, coordinator};
 };
 
 parallel::swarm_options options_of(std::uint32_t stage) { return {.run = 5, .stage = stage, .stages = 3}; }
@@ -126,14 +124,14 @@ TEST_CASE("swarm message handler: announced tensors wait for their turn, and byt
         p.sleep(1s);
         l.say(2, std::vector<std::byte>(40, std::byte{200}));
       } else {
-        l.micro_batches_.begin(7, 4);
+        l.my.micro_batches.begin(7, 4);
         p.sleep(500ms);
         for (const std::uint64_t turn : {7U, 8U, 9U}) {
-          l.micro_batches_.begin(turn, 4);
-          const std::size_t without_order = l.take_announcements().size();
-          l.micro_batches_.take(
+          l.my.micro_batches.begin(turn, 4);
+          const std::size_t without_order = l.handler.take_announcements().size();
+          l.my.micro_batches.take(
               {turn, 0, 1, {1, 2, 3}, std::vector(3, parallel::swarm_wire::stage_need::usual), {0, 0, 0}});
-          due.push_back(100 * without_order + l.take_announcements().size());
+          due.push_back(100 * without_order + l.handler.take_announcements().size());
         }
       }
       p.sleep(2s);
@@ -172,7 +170,7 @@ std::pair<double, double> posts_of_idle_peers(std::uint32_t peers) {
       const std::uint64_t before = posts[h];
       p.sleep(heartbeats * 1s);
       const double each = static_cast<double>(posts[h] - before) / heartbeats;
-      (l.coordinates() ? coordinator : other) = std::max(l.coordinates() ? coordinator : other, each);
+      (l.my.coordinates ? coordinator : other) = std::max(l.my.coordinates ? coordinator : other, each);
       CHECK(l.connected() == peers - 1);
       p.sleep(5s);
     });
@@ -212,10 +210,10 @@ TEST_CASE("swarm message handler: who announces tensors without end is sent away
       p.sleep(1s);
       for (std::uint64_t n = 0; n < 40; ++n) {
         if (h == 0 && l.knows(2)) l.say(2, encode(5, parallel::swarm_wire::tensor_announcement{1, 0, 0, n}));
-        if (h == 1) l.micro_batches_.begin(1, 4);
-        if (h == 1) CHECK(l.take_announcements().empty());
+        if (h == 1) l.my.micro_batches.begin(1, 4);
+        if (h == 1) CHECK(l.handler.take_announcements().empty());
         p.sleep(10ms);
-        if (h == 1) most = std::max(most, l.waiting_announcements());
+        if (h == 1) most = std::max(most, l.handler.waiting_announcements());
       }
       p.sleep(1s);
     });
@@ -247,13 +245,13 @@ TEST_CASE("swarm message handler: orders come from the coordinator, and early on
       };
       if (h == 0) l.say(2, order(9, 0));  // from somebody who does not coordinate
       p.sleep(100ms);
-      if (h == 1) kept.push_back(l.early_orders());
+      if (h == 1) kept.push_back(l.coordinator.kept_orders());
       if (h == 0) l.say(2, encode(5, parallel::swarm_wire::claim{7}));
       for (std::uint64_t turn = 1; turn < 100 && h == 0; ++turn) {
         for (std::uint32_t m = 0; m < 9; ++m) l.say(2, order(turn, m));
       }
       p.sleep(100ms);
-      if (h == 1) kept.push_back(l.early_orders());
+      if (h == 1) kept.push_back(l.coordinator.kept_orders());
       p.sleep(100ms);
     });
   }

@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 namespace {
 
 using support::counting_stage;
-using peer_type = parallel::swarm_peer<stage::routing::least_load>;
+using peer_type = parallel::swarm_peer;
 
 }  // namespace
 

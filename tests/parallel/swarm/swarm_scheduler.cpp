@@ -22,8 +22,8 @@ constexpr std::uint32_t stages = 3, batches = 8;
 constexpr std::uint64_t turn = swarm_wire::training_turn(0);
 
 /// Peers 10, 11 of stage 0, 20, 21 of stage 1, 30, 31 of stage 2.
-swarm_scheduler<least_load> six_peers(std::uint32_t window = 2) {
-  swarm_scheduler<least_load> d{stages, least_load{}, window};
+swarm_scheduler six_peers(std::uint32_t window = 2) {
+  swarm_scheduler d{stages, least_load{}, window};
   for (std::uint32_t s = 0; s < stages; ++s) {
     d.serves(10 * (s + 1), s);
     d.serves(10 * (s + 1) + 1, s);
@@ -42,7 +42,7 @@ std::map<std::uint32_t, swarm_wire::order> newest(std::vector<addressed_order> o
   return all;
 }
 
-void finish(swarm_scheduler<least_load>& d, const swarm_wire::order& o, std::uint32_t from_stage = 0) {
+void finish(swarm_scheduler& d, const swarm_wire::order& o, std::uint32_t from_stage = 0) {
   for (std::uint32_t s = stages; s-- > from_stage;)
     d.take(o.path[s], swarm_wire::contributed{turn, o.micro_batch, 1, s == 2 ? 2.0 : 0});
 }
@@ -124,7 +124,7 @@ TEST_CASE("swarm scheduler: a stage that has its sum loses nothing more, unless 
 
 TEST_CASE("swarm scheduler: who takes over waits for reports, and starts nothing that is done or begun",
           "[parallel][fast]") {
-  swarm_scheduler<least_load> d{stages, least_load{}, 8};
+  swarm_scheduler d{stages, least_load{}, 8};
   for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
   d.begin(4, turn, step_size{0, batches, stages}, {10, 20, 30});
   CHECK(d.take_orders().empty());
@@ -174,8 +174,8 @@ TEST_CASE("swarm scheduler: who sent what is of no use gets nothing new until th
 namespace {
 
 /// The same six, where the peers of a stage hold different values.
-swarm_scheduler<least_load> six_that_differ(std::uint64_t t = turn) {
-  swarm_scheduler<least_load> d{stages, least_load{}, 8, true};
+swarm_scheduler six_that_differ(std::uint64_t t = turn) {
+  swarm_scheduler d{stages, least_load{}, 8, true};
   for (std::uint32_t s = 0; s < stages; ++s) {
     d.serves(10 * (s + 1), s);
     d.serves(10 * (s + 1) + 1, s);
@@ -213,7 +213,7 @@ TEST_CASE("swarm scheduler: where peers of a stage differ, what a lost one had b
 
 TEST_CASE("swarm scheduler: a peer that was out of reach has forgotten, and begins anew where it alone serves",
           "[parallel][fast]") {
-  swarm_scheduler<least_load> d{stages, least_load{}, 8, true};
+  swarm_scheduler d{stages, least_load{}, 8, true};
   for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
   d.begin(1, swarm_wire::local_turn(0), step_size{0, batches, stages});
   const auto paths = newest(d.take_orders());
@@ -232,7 +232,7 @@ TEST_CASE("swarm scheduler: a peer that was out of reach has forgotten, and begi
 
 TEST_CASE("swarm scheduler: the turn before an exchange waits for what peers have, and has only the rest computed",
           "[parallel][fast]") {
-  swarm_scheduler<least_load> d{stages, least_load{}, 8, true};
+  swarm_scheduler d{stages, least_load{}, 8, true};
   for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
   d.begin(1, turn, step_size{0, batches, stages}, {10, 20, 30});
   swarm_wire::batch_set all{batches}, some{batches};
@@ -256,7 +256,7 @@ TEST_CASE("swarm scheduler: the turn before an exchange waits for what peers hav
 }
 
 TEST_CASE("swarm scheduler: a report on a turn with more micro-batches leaves nothing behind", "[parallel][fast]") {
-  swarm_scheduler<least_load> d{stages, least_load{}, 8};
+  swarm_scheduler d{stages, least_load{}, 8};
   for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
   d.begin(1, turn, step_size{0, batches, stages}, {10, 20});
   swarm_wire::batch_set all{batches};
@@ -286,7 +286,7 @@ TEST_CASE("swarm scheduler: an evaluation is over when the last stage has all lo
 }
 
 TEST_CASE("swarm scheduler: stages that a micro-batch leaves out are not waited for", "[parallel][fast]") {
-  swarm_scheduler<stage::routing::skip<>> d{4, stage::routing::skip<>{}, 8};
+  swarm_scheduler d{4, stage::routing::skip<>{}, 8};
   for (std::uint32_t s = 0; s < 4; ++s) d.serves(10 * (s + 1), s);
   d.begin(1, turn, step_size{0, 4, 4});
   for (const auto& [m, o] : newest(d.take_orders())) {

@@ -39,7 +39,7 @@ struct confined_steps {
   static result<void> take(support::swarm_seat seat, Router router, Model model, const support::swarm_schedule& s,
                            Body&& body) {
     auto inner = confine(model);
-    const auto make = [&](std::shared_ptr<parallel::swarm_round> peer, environment env, const trainer_options& to,
+    const auto make = [&](std::shared_ptr<parallel::swarm_peer> peer, environment env, const trainer_options& to,
                           const auto& fault) {
       return make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, std::move(inner), fault,
                           parallel::swarm<Codec>{std::move(peer), Codec{{.rank = space.rank, .seed = space.seed}}});
@@ -54,7 +54,7 @@ struct confined_local_steps {
   static result<void> take(support::swarm_seat seat, Router router, Model model, const support::swarm_schedule& s,
                            Body&& body) {
     auto inner = confine(model);
-    const auto make = [&](std::shared_ptr<parallel::swarm_round> peer, environment env, const trainer_options& to,
+    const auto make = [&](std::shared_ptr<parallel::swarm_peer> peer, environment env, const trainer_options& to,
                           const auto& fault) {
       return make_trainer(
           std::move(model), std::move(env), to,

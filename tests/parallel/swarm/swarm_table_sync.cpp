@@ -20,55 +20,54 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using handler = parallel::swarm_message_handler<stage::routing::least_load>;
 using parallel::swarm_wire::training_turn;
 
 /// An end of a model whose stages have four parameters, the middle two of which are the table. It hears, and computes
 /// nothing: what it gives it gives while its thread sleeps.
-struct end_of_model final : handler {
-  end_of_model(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o)
-      : handler{std::move(fabric), std::move(o), stage::routing::least_load{}, {}} {
-    tied_ = {1, 2, [] { return std::span<float>{}; }, [] { return std::uint64_t{0}; }};
-    fabric_->attach(this);
-    fabric_->locked([this] { heartbeat(); });
+struct end_of_model {
+  end_of_model(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o) : my{std::move(fabric), std::move(o), {}} {
+    table.tie({1, 2, [] { return std::span<float>{}; }, [] { return std::uint64_t{0}; }});
+    my.fabric->attach(&handler);
+    my.locked([this] { handler.heartbeat(); });
   }
-  ~end_of_model() override { fabric_->attach(nullptr); }
+  ~end_of_model() { my.fabric->attach(nullptr); }
 
   void begins(std::uint64_t step) {
-    fabric_->locked([&] { begin(training_turn(step), 1); });
+    my.locked([&] { coordinator.begin(training_turn(step), 1); });
   }
   void sums(std::uint64_t step, std::vector<float> sum) {
-    fabric_->locked([&] {
-      gradients_.keep_sum(step, std::move(sum));
-      own_sums_[0] = {step, 1};
-      announce();
-      after_event();
+    my.locked([&] {
+      my.gradients.keep_sum(step, std::move(sum));
+      my.own_sums[0] = {step, 1};
+      messenger.announce();
+      coordinator.after_event();
     });
   }
   void commits(std::uint64_t steps, const std::vector<float>& parameters) {
-    fabric_->locked([&] {
-      gives_table(steps, parameters);
-      announce();
-      after_event();
+    my.locked([&] {
+      table.gives_table(steps, parameters);
+      messenger.announce();
+      coordinator.after_event();
     });
   }
   [[nodiscard]] std::vector<float> got() {
-    std::vector<float> all;
-    fabric_->locked([&] {
-      if (other_end_is_here()) all.assign(fetched_.values().begin(), fetched_.values().end());
+    return my.with_lock([&] {
+      const auto values = table.fetched().values();
+      return table.other_end_is_here() ? std::vector<float>{values.begin(), values.end()} : std::vector<float>{};
     });
-    return all;
   }
   [[nodiscard]] bool may() {
-    bool so = false;
-    fabric_->locked([&] { so = may_sum(); });
-    return so;
+    return my.with_lock([&] { return table.may_sum(); });
   }
   [[nodiscard]] std::string waits() {
-    std::string text;
-    fabric_->locked([&] { text = describe_table_sync(); });
-    return text;
+    return my.with_lock([&] { return table.describe(); });
   }
+
+  parallel::swarm_state my;
+  parallel::swarm_messenger messenger{my};
+  parallel::swarm_table_sync table{my, messenger};
+  parallel::swarm_coordinator coordinator{my, messenger, table, stage::routing::least_load{}};
+  parallel::swarm_message_handler handler{my, messenger, table, coordinator};
 };
 
 using floats = std::vector<float>;

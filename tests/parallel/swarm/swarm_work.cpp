@@ -20,25 +20,28 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using work = parallel::swarm_work<stage::routing::least_load>;
 using parallel::swarm_wire::local_turn;
 using parallel::swarm_wire::training_turn;
 
 /// Does what it is given when it is told to, and waits for nothing.
-struct busy_peer final : work {
-  busy_peer(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o)
-      : work{std::move(fabric), std::move(o), stage::routing::least_load{}, {}} {}
-  ~busy_peer() override { fabric_->attach(nullptr); }
+struct busy_peer {
+  busy_peer(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o) : my{std::move(fabric), std::move(o), {}} {}
+  ~busy_peer() { my.fabric->attach(nullptr); }
   void listen() {
-    fabric_->attach(this);
-    locked([this] { heartbeat(); });
+    my.fabric->attach(&handler);
+    my.locked([this] { handler.heartbeat(); });
   }
   void do_everything() {
-    move_tensors();
-    while (const auto task = with_lock([this] { return micro_batches_.next(); })) REQUIRE(compute(*task));
+    work.move_tensors();
+    while (const auto task = my.with_lock([this] { return my.micro_batches.next(); })) REQUIRE(work.compute(*task));
   }
-  using work::begin, work::compute, work::drop_everything, work::has_something_to_do, work::progress_, work::micro_batches_,
-      work::step_on_what_was_missing, work::wanted, work::with_lock;
+
+  parallel::swarm_state my;
+  parallel::swarm_messenger messenger{my};
+  parallel::swarm_table_sync table{my, messenger};
+  parallel::swarm_coordinator coordinator{my, messenger, table, stage::routing::least_load{}};
+  parallel::swarm_message_handler handler{my, messenger, table, coordinator};
+  parallel::swarm_work work{my, coordinator, handler};
 };
 
 /// Counts steps too.
@@ -70,37 +73,37 @@ void alone(std::uint32_t local_steps, const std::function<void(busy_peer&, stepp
 
 TEST_CASE("swarm work: a micro-batch that is computed again adds nothing to the gradient", "[parallel][fast]") {
   alone(0, [](busy_peer& peer, stepping_stage& stage) {
-    peer.begin(training_turn(0), 3, stage);
-    CHECK(peer.wanted().count() == 3);
+    peer.work.begin(training_turn(0), 3, stage);
+    CHECK(peer.work.wanted().count() == 3);
     peer.do_everything();
     CHECK(stage.gradient[0] == 3);
-    CHECK(peer.micro_batches_.done().count() == 3);
-    REQUIRE(peer.compute({1, true, nullptr, 0}));
+    CHECK(peer.my.micro_batches.done().count() == 3);
+    REQUIRE(peer.work.compute({1, true, nullptr, 0}));
     CHECK(stage.gradient[0] == 3);
   });
 }
 
 TEST_CASE("swarm work: what another peer's gradient has too is thrown away whole", "[parallel][fast]") {
   alone(0, [](busy_peer& peer, stepping_stage& stage) {
-    peer.begin(training_turn(0), 3, stage);
+    peer.work.begin(training_turn(0), 3, stage);
     peer.do_everything();
-    peer.drop_everything();
+    peer.work.drop_everything();
     CHECK(stage.gradient[0] == 0);
-    CHECK(peer.micro_batches_.done().count() == 0);
+    CHECK(peer.my.micro_batches.done().count() == 0);
   });
 }
 
 TEST_CASE("swarm work: with local steps nothing of the round stays with it", "[parallel][fast]") {
   alone(1, [](busy_peer& peer, stepping_stage& stage) {
-    peer.progress_ = parallel::swarm_wire::batch_set{3};
-    peer.progress_.add(1);
-    peer.begin(training_turn(0), 3, stage, peer.progress_);
+    peer.work.progress() = parallel::swarm_wire::batch_set{3};
+    peer.work.progress().add(1);
+    peer.work.begin(training_turn(0), 3, stage, peer.work.progress());
     peer.do_everything();
-    peer.drop_everything();
+    peer.work.drop_everything();
     CHECK(stage.gradient[0] == 0);
-    CHECK(peer.micro_batches_.done().count() == 0);
-    CHECK(peer.progress_.count() == 0);
-    CHECK(peer.step_on_what_was_missing());  // there is nothing to step on
+    CHECK(peer.my.micro_batches.done().count() == 0);
+    CHECK(peer.work.progress().count() == 0);
+    CHECK(peer.work.step_on_what_was_missing());  // there is nothing to step on
     CHECK(stage.scales.empty());
   });
 }
@@ -108,10 +111,10 @@ TEST_CASE("swarm work: with local steps nothing of the round stays with it", "[p
 TEST_CASE("swarm work: the first micro-batch of a local step clears what the gradients held", "[parallel][fast]") {
   alone(1, [](busy_peer& peer, stepping_stage& stage) {
     stage.gradient[0] = 50;
-    peer.begin(local_turn(0), 3, stage);
+    peer.work.begin(local_turn(0), 3, stage);
     peer.do_everything();
     CHECK(stage.gradient[0] == 3);
-    CHECK(peer.step_on_what_was_missing());  // it is no closing turn
+    CHECK(peer.work.step_on_what_was_missing());  // it is no closing turn
     CHECK(stage.scales.empty());
   });
 }
@@ -119,18 +122,18 @@ TEST_CASE("swarm work: the first micro-batch of a local step clears what the gra
 TEST_CASE("swarm work: what was missing in a closing turn is one step more, and the exchange is prepared anew",
           "[parallel][fast]") {
   alone(1, [](busy_peer& peer, stepping_stage& stage) {
-    peer.progress_ = parallel::swarm_wire::batch_set{3};
-    peer.progress_.add(1);
-    peer.begin(training_turn(0), 3, stage, peer.progress_);
+    peer.work.progress() = parallel::swarm_wire::batch_set{3};
+    peer.work.progress().add(1);
+    peer.work.begin(training_turn(0), 3, stage, peer.work.progress());
     peer.do_everything();
     CHECK(stage.gradient[0] == 2);
-    const auto outcome = peer.step_on_what_was_missing();
+    const auto outcome = peer.work.step_on_what_was_missing();
     REQUIRE_FALSE(outcome);
     CHECK(outcome.error().code == errc::cancelled);
     CHECK(stage.scales == std::vector<float>{1.5F});  // three by two
-    CHECK(peer.progress_.count() == 3);
-    CHECK(peer.micro_batches_.pending() == 0);
-    CHECK(peer.step_on_what_was_missing());
+    CHECK(peer.work.progress().count() == 3);
+    CHECK(peer.my.micro_batches.pending() == 0);
+    CHECK(peer.work.step_on_what_was_missing());
     CHECK(stage.scales.size() == 1);
   });
 }
@@ -148,13 +151,13 @@ TEST_CASE("swarm work: tensors go to the stage beside and come back, one for eac
       busy_peer peer{p.make_fabric(h + 1), o};
       support::counting_stage stage{h == 0, h == 1};
       peer.listen();
-      peer.begin(training_turn(0), 6, stage);
+      peer.work.begin(training_turn(0), 6, stage);
       for (int round = 0; round < 500; ++round) {
         peer.do_everything();
         p.sleep(10ms);
       }
       peer.do_everything();
-      idle[h] = !peer.with_lock([&] { return peer.has_something_to_do(); });
+      idle[h] = !peer.my.with_lock([&] { return peer.work.has_something_to_do(); });
       counts[h] = stage.gradient[0];
       if (h == 1) loss = stage.loss;
       p.sleep(1s);

@@ -11,29 +11,29 @@
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 #include <causeway/parallel/swarm/swarm_messenger.hpp>
 #include <causeway/parallel/swarm/swarm_options.hpp>
-#include <causeway/parallel/swarm/swarm_shares.hpp>
+#include <causeway/parallel/swarm/swarm_state.hpp>
 #include <causeway/parallel/swarm/swarm_table_exchange.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// To be used with the fabric's lock held. Without a tied table, or with one stage, it has nothing to do.
-class swarm_table_sync : protected swarm_messenger {
- protected:
-  using swarm_messenger::swarm_messenger;
-  ~swarm_table_sync() = default;
+class swarm_table_sync {
+ public:
+  swarm_table_sync(swarm_state& my, swarm_messenger& messenger) : my_{my}, messenger_{messenger} {}
 
-  [[nodiscard]] bool in_training() const { return swarm_wire::trains(micro_batches_.turn()); }
-  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(micro_batches_.turn()); }
-  [[nodiscard]] bool has_sum() const { return in_training() && gradients_.has_sum(step()); }
+  /// Before anything else, at both ends of such a model.
+  void tie(swarm_tied_table table) { tied_ = std::move(table); }
+  [[nodiscard]] bool is_tied() const noexcept { return tied_.length > 0; }
 
-  [[nodiscard]] bool is_first_of_tied() const { return tied_.length > 0 && options_.stage == 0; }
-  [[nodiscard]] bool is_last_of_tied() const { return tied_.length > 0 && options_.stage + 1 == options_.stages; }
+  [[nodiscard]] bool is_first_of_tied() const { return tied_.length > 0 && my_.options.stage == 0; }
+  [[nodiscard]] bool is_last_of_tied() const { return tied_.length > 0 && my_.options.stage + 1 == my_.options.stages; }
 
   /// The table's place in buffers of this stage's parameters.
   template <class T>
@@ -42,7 +42,7 @@ class swarm_table_sync : protected swarm_messenger {
   }
 
   /// A step, or an evaluation before it.
-  CAUSEWAY_DECL void begin_table_sync(std::uint64_t step);
+  CAUSEWAY_DECL void begin(std::uint64_t step);
 
   /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
   CAUSEWAY_DECL void gives_table(std::uint64_t steps, std::span<const float> parameters);
@@ -51,7 +51,7 @@ class swarm_table_sync : protected swarm_messenger {
   CAUSEWAY_DECL bool holds_committed(bool adopted);
 
   /// What the other end has for this step is here.
-  [[nodiscard]] bool other_end_is_here() const { return in_training() && fetched_.has(step()); }
+  [[nodiscard]] bool other_end_is_here() const { return my_.in_training() && fetched_.has(my_.step()); }
 
   /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
   /// that others have committed the step.
@@ -59,7 +59,7 @@ class swarm_table_sync : protected swarm_messenger {
 
   /// What this peer of the last stage could add.
   [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
-  void add_part(std::span<float> gradients) { gradients_.add_part(fetched_.values(), table_of(gradients)); }
+  void add_part(std::span<float> gradients) { my_.gradients.add_part(fetched_.values(), table_of(gradients)); }
 
   /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
   /// then: the table is taken over as it is.
@@ -75,18 +75,17 @@ class swarm_table_sync : protected swarm_messenger {
   CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_request& r);
   CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_piece& p);
 
-  CAUSEWAY_DECL [[nodiscard]] std::string describe_table_sync() const;
+  CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
 
-  swarm_gradients gradients_;
-  swarm_tied_table tied_;
-  swarm_table_fetch fetched_;
+  /// What comes from the other end.
+  [[nodiscard]] swarm_table_fetch& fetched() noexcept { return fetched_; }
 
  private:
   template <class F>
   [[nodiscard]] bool any_mate(F&& f) const {
-    const auto& peers = directory_.peers();
+    const auto& peers = my_.directory.peers();
     return std::any_of(peers.begin(), peers.end(), [&](const auto& p) {
-      return p.second.up && p.second.said && p.second.said->stage == options_.stage && f(*p.second.said);
+      return p.second.up && p.second.said && p.second.said->stage == my_.options.stage && f(*p.second.said);
     });
   }
 
@@ -100,7 +99,11 @@ class swarm_table_sync : protected swarm_messenger {
   CAUSEWAY_DECL [[nodiscard]] net::peer_id whom_to_ask() const;
   CAUSEWAY_DECL [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
 
-  std::vector<float> given_;  // the table after `committed_` steps
+  swarm_state& my_;
+  swarm_messenger& messenger_;
+  swarm_tied_table tied_;
+  swarm_table_fetch fetched_;
+  std::vector<float> given_;  // the table after `my_.committed` steps
   bool asks_whoever_is_first_ = false;
 };
 

@@ -11,11 +11,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace presets {
 namespace detail {
 
 /// Without a fabric there is no peer, and the policy says so when it starts.
-template <class Swarm, stage::routing::Router Router>
-[[nodiscard]] Swarm swarm_of(const std::shared_ptr<net::fabric>& fabric, const parallel::swarm_options& peer, Router router,
-                             const log_sink& log) {
+template <class Swarm>
+[[nodiscard]] Swarm swarm_of(const std::shared_ptr<net::fabric>& fabric, const parallel::swarm_options& peer,
+                             stage::routing::any_router router, const log_sink& log) {
   if (!fabric) return Swarm{};
-  return Swarm{std::make_shared<parallel::swarm_peer<Router>>(fabric, peer, std::move(router), log)};
+  return Swarm{std::make_shared<parallel::swarm_peer>(fabric, peer, std::move(router), log)};
 }
 
 }  // namespace detail

@@ -10,23 +10,25 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
-                                                          std::shared_ptr<parallel::swarm_round> swarm)
+template <class Peer>
+basic_swarm_group<Peer>::basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<Peer> swarm)
     : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
-                                                          std::shared_ptr<parallel::swarm_round> swarm,
-                                                          io::any_storage disk, const std::string& folder)
+template <class Peer>
+basic_swarm_group<Peer>::basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<Peer> swarm,
+                                           io::any_storage disk, const std::string& folder)
     : basic_swarm_group{std::move(stage), std::move(swarm)} {
   states_.emplace(disk, folder + "/rounds");
   if (!steps_alone()) sums_.emplace(std::move(disk), folder + "/sums");
 }
 
-CAUSEWAY_LAZY std::vector<std::uint64_t> basic_swarm_group<Whole>::draw(std::uint64_t skipped, std::uint64_t count) {
+template <class Peer>
+std::vector<std::uint64_t> basic_swarm_group<Peer>::draw(std::uint64_t skipped, std::uint64_t count) {
   return stage_->draw(skipped, count);
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, thread_pool& pool) {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::open(shared_state state, thread_pool& pool) {
   state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
     replaced_ = true;
     if (inner) inner({});
@@ -54,7 +56,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   return {};
 }
 
-CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t samples, std::uint64_t) {
+template <class Peer>
+result<round_entry> basic_swarm_group<Peer>::enter(std::uint64_t samples, std::uint64_t) {
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
   CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
@@ -65,11 +68,13 @@ CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t 
   return entry_;
 }
 
-CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row, const std::vector<index_range>*) {
+template <class Peer>
+void basic_swarm_group<Peer>::received(std::span<const float> row, const std::vector<index_range>*) {
   if (exchanges_rows()) rows_.insert(rows_.end(), row.begin(), row.end());
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::exchanged(std::span<const float> sum) {
   sum_of_ = known_of_;
   sum_paths_ = entry_.paths;
   CAUSEWAY_TRY(keep_sum(sum.empty() ? std::span<const float>{rows_} : sum));
@@ -80,7 +85,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const f
   return {};
 }
 
-CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void>& outcome, bool candidate) {
+template <class Peer>
+result<verdict> basic_swarm_group<Peer>::decide(const result<void>& outcome, bool candidate) {
   if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
   if (outcome && candidate && !is_sound()) {
     return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
@@ -88,7 +94,8 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void
   return judge(outcome, candidate);
 }
 
-CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>& outcome, bool candidate) {
+template <class Peer>
+result<verdict> basic_swarm_group<Peer>::judge(const result<void>& outcome, bool candidate) {
   CAUSEWAY_ASSIGN(const verdict judged, stage_->decide(outcome, candidate));
   if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
   if (judged == verdict::commit && outcome) {
@@ -105,7 +112,8 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>
   return verdict::commit;
 }
 
-CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::mend(const error& why) {
+template <class Peer>
+result<verdict> basic_swarm_group<Peer>::mend(const error& why) {
   if (++spoilt_ > most_spoilt) {
     return fail(errc::non_finite, why.where,
                 why.message + ", " + std::to_string(most_spoilt) +
@@ -125,14 +133,16 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::mend(const error& why) {
       why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
 }
 
-CAUSEWAY_LAZY void basic_swarm_group<Whole>::begin_anew() {
+template <class Peer>
+void basic_swarm_group<Peer>::begin_anew() {
   adopted_({});
   row_of_ = sum_of_ = 0;
   replaced_ = false;
   swarm_->committed(true);
 }
 
-CAUSEWAY_LAZY bool basic_swarm_group<Whole>::is_sound() const {
+template <class Peer>
+bool basic_swarm_group<Peer>::is_sound() const {
   const auto floats = parts_.empty() ? std::span<const std::byte>{} : std::span<const std::byte>{parts_.front()};
   for (std::size_t at = 0; at + sizeof(float) <= floats.size(); at += sizeof(float)) {
     float v = 0;
@@ -142,7 +152,8 @@ CAUSEWAY_LAZY bool basic_swarm_group<Whole>::is_sound() const {
   return true;
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const float> gradient) {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::keep_sum(std::span<const float> gradient) {
   const auto all = exchanges_rows() ? std::span<const float>{rows_} : gradient;
   CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(all, steps_alone() ? all : gradient));
   if (!sums_) return {};
@@ -154,7 +165,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const fl
   return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
 }
 
-CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums() {
+template <class Peer>
+void basic_swarm_group<Peer>::recall_sums() {
   if (!sums_) return;
   const auto steps = sums_->rounds();
   if (!steps) return;
@@ -174,7 +186,8 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums() {
   }
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::divide() {
   parallel::swarm_holding mine = swarm_->holding();
   computed_ = mine.done.count();
   const auto waits = row_waits_ && !steps_alone() ? row_waits_() : std::nullopt;
@@ -213,7 +226,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   return {};
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on(std::vector<double>& all) {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::agree_on(std::vector<double>& all) {
   const time_point begin = swarm_->now();
   auto outcome = exchange_totals(all, norm_times_.deadline(begin));
   if (outcome) norm_times_.observe(swarm_->now() - begin);
@@ -221,7 +235,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on(std::vector<double
   return outcome;
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_totals(std::vector<double>& all, time_point deadline) {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::exchange_totals(std::vector<double>& all, time_point deadline) {
   const std::vector<double> own = all;
   all.resize(own.size() * entry_.transport->size());
   if (all.size() > own.size()) {
@@ -234,12 +249,13 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_totals(std::vector
   return {};
 }
 
-CAUSEWAY_LAZY net::message_id basic_swarm_group<Whole>::name(std::uint32_t part) const {
+template <class Peer>
+net::message_id basic_swarm_group<Peer>::name(std::uint32_t part) const {
   return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
 }
 
 #ifdef CAUSEWAY_COMPILED
-template class basic_swarm_group<void>;
+template class basic_swarm_group<parallel::swarm_peer>;
 #endif
 
 }}  // namespace causeway::CAUSEWAY_ABI

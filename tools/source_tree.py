@@ -31,9 +31,9 @@ TIERS = {
         r"net/|collective/|axis/own_sum", ("asio",)),
     "causeway/elastic.hpp": Tier(
         ("For peers that come and go during a run: membership, transfers of state, fault::quorum.",),
-        r"membership/|train/(?!\w+_executors)|fault/"),
+        r"membership/|train/(?!\w+_executors|swarm_group)|fault/"),
     "causeway/pipelines.hpp": Tier(
-        ("To cut a model into stages: schedules, activation codecs, pipelines, swarms, also of peers that come and go.",), r"stage/|parallel/|train/\w+_executors"),
+        ("To cut a model into stages: schedules, activation codecs, pipelines, swarms, also of peers that come and go.",), r"stage/|parallel/|train/(\w+_executors|swarm_group)"),
     "causeway/presets.hpp": Tier(("Published systems as compositions of policies.",), r"presets/"),
     "causeway/sim.hpp": Tier(("To run a whole cluster on virtual time, with faults, from a seed.",), r"sim/"),
     "causeway/plan.hpp": Tier(("To compute what a run would take: planners, placements, replays of traces.",), r"plan/"),

@@ -526,6 +526,7 @@
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 #include <causeway/parallel/swarm/swarm_messenger.hpp>
 #include <causeway/parallel/swarm/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_parts.hpp>
 #include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/parallel/swarm/swarm_scheduler.hpp>
 #include <causeway/parallel/swarm/swarm_shares.hpp>

@@ -69,7 +69,6 @@
 #include <causeway/train/site_model.hpp>
 #include <causeway/train/stage_peers.hpp>
 #include <causeway/train/state_fetch.hpp>
-#include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>
 #include <causeway/train/unusable_rows.hpp>
 #include <causeway/train/write_behind.hpp>

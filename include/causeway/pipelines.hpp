@@ -121,6 +121,7 @@
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 #include <causeway/parallel/swarm/swarm_messenger.hpp>
 #include <causeway/parallel/swarm/swarm_options.hpp>
+#include <causeway/parallel/swarm/swarm_parts.hpp>
 #include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/parallel/swarm/swarm_scheduler.hpp>
 #include <causeway/parallel/swarm/swarm_shares.hpp>
@@ -133,5 +134,6 @@
 
 #include <causeway/train/pipeline_executors.hpp>
 #include <causeway/train/swarm_executors.hpp>
+#include <causeway/train/swarm_group.hpp>
 
 #endif  // CAUSEWAY_PIPELINES_HPP

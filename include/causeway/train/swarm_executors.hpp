@@ -10,7 +10,6 @@
 #include <causeway/fault/quorum.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/swarm.hpp>
-#include <causeway/parallel/swarm/swarm_peer.hpp>
 #include <causeway/policy/executor.hpp>
 #include <causeway/train/run_group.hpp>
 #include <causeway/train/swarm_group.hpp>
@@ -23,11 +22,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
 
-inline std::shared_ptr<run_group> group_of_stage(std::shared_ptr<run_group> stage,
-                                                 const std::shared_ptr<parallel::swarm_peer>& peer,
-                                                 const fault::quorum_options& o) {
-  if (!o.storage) return std::make_shared<swarm_group>(std::move(stage), peer);
-  return std::make_shared<swarm_group>(std::move(stage), peer, *o.storage, o.folder);
+template <class Peer>
+std::shared_ptr<run_group> group_of_stage(std::shared_ptr<run_group> stage, const std::shared_ptr<Peer>& peer,
+                                          const fault::quorum_options& o) {
+  using group = basic_swarm_group<Peer>;
+  if (!o.storage) return std::make_shared<group>(std::move(stage), peer);
+  return std::make_shared<group>(std::move(stage), peer, *o.storage, o.folder);
 }
 
 }  // namespace detail

@@ -17,7 +17,7 @@
 #include <causeway/membership/round_store.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/transport.hpp>
-#include <causeway/parallel/swarm/swarm_peer.hpp>
+#include <causeway/parallel/swarm/swarm_options.hpp>
 #include <causeway/parallel/swarm/swarm_shares.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/train/run_group.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/swarm/swarm_message_handler.hpp>
 
+#include <causeway/parallel/swarm/swarm_parts.hpp>
 #include <causeway/sim/world.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 
@@ -23,14 +24,9 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Hears, and computes nothing.
-struct listener {
+struct listener : parallel::swarm_parts {
   listener(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o, log_sink log = {})
-      : my{std::move(fabric), std::move(o), std::move(log)} {}
-  ~listener() { my.fabric->attach(nullptr); }
-  void listen() {
-    my.fabric->attach(&handler);
-    my.locked([this] { handler.heartbeat(); });
-  }
+      : parallel::swarm_parts{std::move(fabric), std::move(o), stage::routing::least_load{}, std::move(log)} {}
   /// What is known of the others.
   [[nodiscard]] std::size_t connected() {
     std::size_t n = 0;
@@ -50,12 +46,6 @@ struct listener {
     my.locked([&] { my.fabric->post(*my.directory.link_to(to), std::move(bytes)); });
   }
   [[nodiscard]] bool knows(net::peer_id id) const { return my.directory.link_to(id).has_value(); }
-
-  parallel::swarm_state my;
-  parallel::swarm_messenger messenger{my};
-  parallel::swarm_table_sync table{my, messenger};
-  parallel::swarm_coordinator coordinator{my, messenger, table, stage::routing::least_load{}};
-  parallel::swarm_message_handler handler{my, messenger, table, coordinator};
 };
 
 parallel::swarm_options options_of(std::uint32_t stage) { return {.run = 5, .stage = stage, .stages = 3}; }

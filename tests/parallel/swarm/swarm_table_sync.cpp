@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/swarm/swarm_table_sync.hpp>
 
-#include <causeway/parallel/swarm/swarm_message_handler.hpp>
+#include <causeway/parallel/swarm/swarm_parts.hpp>
 #include <causeway/sim/world.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 
@@ -24,13 +24,12 @@ using parallel::swarm_wire::training_turn;
 
 /// An end of a model whose stages have four parameters, the middle two of which are the table. It hears, and computes
 /// nothing: what it gives it gives while its thread sleeps.
-struct end_of_model {
-  end_of_model(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o) : my{std::move(fabric), std::move(o), {}} {
+struct end_of_model : parallel::swarm_parts {
+  end_of_model(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o)
+      : parallel::swarm_parts{std::move(fabric), std::move(o), stage::routing::least_load{}, {}} {
     table.tie({1, 2, [] { return std::span<float>{}; }, [] { return std::uint64_t{0}; }});
-    my.fabric->attach(&handler);
-    my.locked([this] { handler.heartbeat(); });
+    listen();
   }
-  ~end_of_model() { my.fabric->attach(nullptr); }
 
   void begins(std::uint64_t step) {
     my.locked([&] { coordinator.begin(training_turn(step), 1); });
@@ -62,12 +61,6 @@ struct end_of_model {
   [[nodiscard]] std::string waits() {
     return my.with_lock([&] { return table.describe(); });
   }
-
-  parallel::swarm_state my;
-  parallel::swarm_messenger messenger{my};
-  parallel::swarm_table_sync table{my, messenger};
-  parallel::swarm_coordinator coordinator{my, messenger, table, stage::routing::least_load{}};
-  parallel::swarm_message_handler handler{my, messenger, table, coordinator};
 };
 
 using floats = std::vector<float>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/swarm/swarm_work.hpp>
 
+#include <causeway/parallel/swarm/swarm_parts.hpp>
 #include <causeway/sim/world.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 
@@ -24,24 +25,13 @@ using parallel::swarm_wire::local_turn;
 using parallel::swarm_wire::training_turn;
 
 /// Does what it is given when it is told to, and waits for nothing.
-struct busy_peer {
-  busy_peer(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o) : my{std::move(fabric), std::move(o), {}} {}
-  ~busy_peer() { my.fabric->attach(nullptr); }
-  void listen() {
-    my.fabric->attach(&handler);
-    my.locked([this] { handler.heartbeat(); });
-  }
+struct busy_peer : parallel::swarm_parts {
+  busy_peer(std::shared_ptr<net::fabric> fabric, parallel::swarm_options o)
+      : parallel::swarm_parts{std::move(fabric), std::move(o), stage::routing::least_load{}, {}} {}
   void do_everything() {
     work.move_tensors();
     while (const auto task = my.with_lock([this] { return my.micro_batches.next(); })) REQUIRE(work.compute(*task));
   }
-
-  parallel::swarm_state my;
-  parallel::swarm_messenger messenger{my};
-  parallel::swarm_table_sync table{my, messenger};
-  parallel::swarm_coordinator coordinator{my, messenger, table, stage::routing::least_load{}};
-  parallel::swarm_message_handler handler{my, messenger, table, coordinator};
-  parallel::swarm_work work{my, coordinator, handler};
 };
 
 /// Counts steps too.

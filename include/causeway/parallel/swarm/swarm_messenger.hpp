@@ -37,7 +37,7 @@ class swarm_messenger {
       if (p.up) post(id, m);
     }
   }
-  void announce() { tell_all(my_.status()); }
+  CAUSEWAY_DECL void announce();
   /// That this peer is still there: to the coordinator, from the coordinator to all, else to a few in turn. What changes
   /// goes to all (`announce`), so in a swarm of n peers nobody hears more than the coordinator, n messages a heartbeat.
   CAUSEWAY_DECL void announce_to(std::vector<net::peer_id> some);

@@ -114,6 +114,11 @@ struct swarm_part_taken {
 /// that are there, which are the same at all peers of a stage.
 using gradient_place = std::function<result<double>(const std::function<result<double>()>& pass)>;
 
+/// See swarm_peer.hpp.
+template <class Whole>
+class basic_swarm_peer;
+using swarm_peer = basic_swarm_peer<void>;
+
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_OPTIONS_HPP

@@ -3,9 +3,7 @@
 #define CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
 
 // A peer of a swarm, on the trainer's thread: the steps, the exchange with the stage's other peers, and the part that
-// waits. It is made of: what its parts share (swarm_state.hpp); what it says (swarm_messenger.hpp) and hears
-// (swarm_message_handler.hpp); who decides (swarm_coordinator.hpp, with a swarm_scheduler.hpp for each path); what it
-// computes (swarm_work.hpp); and the other end of a tied table (swarm_table_sync.hpp).
+// waits. What it is made of is in swarm_parts.hpp.
 
 #include <causeway/collective/options.hpp>
 #include <causeway/config/config.hpp>
@@ -16,15 +14,9 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/parallel/swarm/micro_batch_state.hpp>
-#include <causeway/parallel/swarm/swarm_coordinator.hpp>
-#include <causeway/parallel/swarm/swarm_message_handler.hpp>
 #include <causeway/parallel/swarm/swarm_messages.hpp>
-#include <causeway/parallel/swarm/swarm_messenger.hpp>
 #include <causeway/parallel/swarm/swarm_options.hpp>
 #include <causeway/parallel/swarm/swarm_shares.hpp>
-#include <causeway/parallel/swarm/swarm_state.hpp>
-#include <causeway/parallel/swarm/swarm_table_sync.hpp>
-#include <causeway/parallel/swarm/swarm_work.hpp>
 #include <causeway/stage/any_router.hpp>
 
 #include <algorithm>
@@ -43,8 +35,7 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 template <class Whole>
-class basic_swarm_peer;
-using swarm_peer = basic_swarm_peer<void>;
+struct basic_swarm_parts;
 
 /// For who watches a peer, on the trainer's thread. Empty ones are not called.
 struct swarm_watch {
@@ -64,24 +55,21 @@ template <class Whole>
 class basic_swarm_peer {
  public:
   basic_swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, stage::routing::any_router router,
-                   log_sink log = {})
-      : my_{std::move(fabric), std::move(options), std::move(log)},
-        coordinator_{my_, messenger_, table_, std::move(router)},
-        say_at_{my_.options.say_after} {}
+                   log_sink log = {});
   basic_swarm_peer(const basic_swarm_peer&) = delete;
   basic_swarm_peer& operator=(const basic_swarm_peer&) = delete;
-  ~basic_swarm_peer() { my_.fabric->attach(nullptr); }
+  ~basic_swarm_peer();
 
   /// Before the first step.
   void watch(swarm_watch by) { watch_ = std::move(by); }
 
-  [[nodiscard]] const swarm_options& options() const noexcept { return my_.options; }
+  [[nodiscard]] const swarm_options& options() const noexcept;
 
   /// Joins the others. Once; later calls do nothing. `agreement`: peers with another one are refused.
   void open(std::uint64_t agreement);
 
   /// Before `open`, at both ends of a model with a tied table.
-  void tie(swarm_tied_table table) { table_.tie(std::move(table)); }
+  void tie(swarm_tied_table table);
 
   /// After `open`, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
   /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
@@ -118,9 +106,9 @@ class basic_swarm_peer {
   void meanwhile(std::function<void()> what) { meanwhile_ = std::move(what); }
   /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
   /// others are given it. It serves again with the next turn that it begins.
-  void throw_away() { work_.throw_work_away(); }
+  void throw_away();
   /// With local steps: the micro-batches that this peer has stepped on since the last exchange, of all steps of the round.
-  [[nodiscard]] swarm_wire::batch_set progress() const { return work_.progress(); }
+  [[nodiscard]] swarm_wire::batch_set progress() const;
 
   /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
   /// step. errc::cancelled: the others are through, and nobody knows any more what came out. `path`: with the shared
@@ -129,7 +117,7 @@ class basic_swarm_peer {
                           std::optional<std::uint32_t> path);
 
   /// Whether something is to be computed before the stage's peers can exchange. From any thread.
-  [[nodiscard]] bool called_away() const noexcept { return coordinator_.called_away(); }
+  [[nodiscard]] bool called_away() const noexcept;
   /// After such a step, while this peer waits for mates: another coordinates now, who may not know that the step is over,
   /// and hears so when this peer begins the next one.
   [[nodiscard]] bool is_waited_for();
@@ -160,9 +148,9 @@ class basic_swarm_peer {
   result<void> sum(std::span<double> values, const collective::collective_options&);
   /// Memory for what they came to last, of at most so many numbers in one exchange. It belongs to what the stage's peers
   /// hold alike: whoever has a committed state can tell the other stages what they decided by.
-  std::span<std::byte> decision(std::size_t most) { return my_.decisions.memory(most_asked_ = most); }
+  std::span<std::byte> decision(std::size_t most);
   /// What that memory holds.
-  [[nodiscard]] std::optional<swarm_wire::stage_sum> decided() const { return my_.decisions.last(); }
+  [[nodiscard]] std::optional<swarm_wire::stage_sum> decided() const;
 
   /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
   /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
@@ -196,7 +184,7 @@ class basic_swarm_peer {
   [[nodiscard]] bool coordinates();
 
  private:
-  [[nodiscard]] bool exchanges_rows() const { return averages_ || my_.steps_alone(); }
+  [[nodiscard]] bool exchanges_rows() const;
 
   // The gradients become the mean over this peer's micro-batches, for the policy to make its row of. `row_of`: those that
   // its last row is of. errc::cancelled: it must make another one.
@@ -225,12 +213,7 @@ class basic_swarm_peer {
 
   static constexpr duration look_around = std::chrono::milliseconds{100}, a_moment = std::chrono::milliseconds{5};
 
-  swarm_state my_;
-  swarm_messenger messenger_{my_};
-  swarm_table_sync table_{my_, messenger_};
-  swarm_coordinator coordinator_;
-  basic_swarm_message_handler<Whole> handler_{my_, messenger_, table_, coordinator_};
-  swarm_work work_{my_, coordinator_, handler_};
+  std::unique_ptr<basic_swarm_parts<Whole>> parts_;
   swarm_watch watch_;
   std::function<void()> meanwhile_;
   std::uint64_t evaluated_step_ = 0, evaluations_ = 0;  // so many before that step

@@ -4,6 +4,8 @@
 
 #include <causeway/train/swarm_group.hpp>
 
+#include <causeway/parallel/swarm/swarm_peer.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -6,6 +6,8 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
+CAUSEWAY_DECL void swarm_messenger::announce() { tell_all(my_.status()); }
+
 CAUSEWAY_DECL void swarm_messenger::announce_to(std::vector<net::peer_id> some) {
   if (my_.coordinates) return announce();
   if (my_.followed.id != 0 && std::find(some.begin(), some.end(), my_.followed.id) == some.end())

@@ -174,6 +174,11 @@ TEST_CASE(
   CHECK_FALSE(moves(true));
   CHECK_FALSE(moves(true, several));
   CHECK(moves(false, delayed, [](mix& m) { m.keeps_residual = m.residual_in_parameters = true; }));
+  const auto by_speed = [](mix& m) { m.weighs = m.trigger_talks = m.tells = true, m.by_context = false; };
+  CHECK(moves(false, by_speed));
+  CHECK(moves(false, by_speed, delayed));
+  CHECK(moves(false, by_speed, delayed, [](mix& m) { m.waits_a_round = true; }));
+  CHECK_FALSE(moves(false, by_speed, [](mix& m) { m.meets = true; }));
 }
 
 TEST_CASE("round rules: peers may come and go where all hold something alike after each turn", "[comm][fast]") {

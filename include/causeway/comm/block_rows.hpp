@@ -106,6 +106,7 @@ class block_rows {
     s.residual.clear();
     s.next_residual.clear();
     s.pending = s.begun = false;
+    s.samples = 0;
     if constexpr (Core::merge_rule_type::own_is_fresh) core_.rows.own().forget();
     if constexpr (!Core::keeps_factors && Core::recipe_type::traits.stateful) s.exchange.emplace(core_.recipe.make(s.part));
   }

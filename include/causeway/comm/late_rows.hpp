@@ -8,6 +8,7 @@
 #include <causeway/core/result.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -43,7 +44,7 @@ struct late_rows {
       s->arrived = came;
       CAUSEWAY_TRY(compose(ctx, c, *s));
       CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
-      s->pending = s->since > 0;  // who made no step for it has nothing to keep
+      s->pending = s->since > 0 && !s->is_of_nothing(ctx);  // who made no step for it has nothing to keep
       s->waited = 0;
       s->restart();
     }
@@ -66,6 +67,7 @@ struct late_rows {
     ctx.contribution().open();
     for (state* s : due) {
       if (!s->pending) continue;
+      const std::uint64_t behind = s->behind + std::exchange(s->samples, 0);
       if constexpr (Core::rows_type::keeps_in_parameters) {
         CAUSEWAY_TRY(c.rows.compose(ctx, *s));  // the live parameters still have all of it
       } else if constexpr (Core::content_type::anchored) {
@@ -75,6 +77,7 @@ struct late_rows {
         CAUSEWAY_TRY(ctx.rows().copy(live, c.rows.base()));
         ctx.parameters_changed();
       }
+      s->behind = behind;
     }
     return {};
   }

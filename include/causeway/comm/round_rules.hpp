@@ -132,8 +132,8 @@ constexpr bool elastic(round_mix m) {
 constexpr bool allows_late_steps(round_mix m) { return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.meets; }
 
 /// Whether pipelines that come and go can divide a round's batches by speed: replicas take local steps, and a row counts by
-/// the parts of the round in which it is applied.
-constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.before_inner_step && m.waits_at_once; }
+/// the samples behind it, whatever rounds they are of.
+constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.before_inner_step; }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these, in fragments that are the same ones for all stages. A residual is of the rows that a peer sent, and stays there,

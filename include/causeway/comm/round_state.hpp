@@ -93,7 +93,8 @@ struct round_state {
   std::optional<Outer> own_outer;  ///< of this peer's own part, where peers come and go and it is applied early
   Group group_axis;
   std::uint32_t since = 0;     ///< inner steps since the last exchange
-  std::uint64_t samples = 0;   ///< trained on in them, where peers are fixed
+  std::uint64_t samples = 0;   ///< trained on in them
+  std::uint64_t behind = 0;    ///< those that `input` is of; in a checkpoint where it may wait there (comm::rounds)
   double compute_seconds = 0;  ///< that they took; only where the trigger follows speed
   std::uint64_t due_at = 0;    ///< the inner step of the run after which the next one is due
   std::uint64_t number = 0;    ///< of the next exchange
@@ -134,6 +135,13 @@ struct round_state {
     samples = 0;
     compute_seconds = 0;
   }
+
+  /// What a row counts by, of a policy that `weighs` rows or not.
+  [[nodiscard]] std::uint64_t counts_as(auto& ctx, bool weighs) const {
+    return weighs || ctx.contribution().divides_batches() ? behind : 1;
+  }
+  /// Whether a row that is made now would count for nothing, and may not wait: later all who exchange might have such ones.
+  [[nodiscard]] bool is_of_nothing(auto& ctx) const { return samples == 0 && ctx.contribution().divides_batches(); }
 
   void serialize(auto& ar) {
     ar(since, samples, compute_seconds, due_at, number, residual, pending, waited, parent, input, at_send, arrived, late,
@@ -290,6 +298,10 @@ struct round_state {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
       if (!found) return found;
+    }
+    if (ctx.contribution().divides_batches() && !ctx.result_is_known()) {
+      CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(terms.contributes ? behind : 0, terms.part));
+      return ctx.mean(recipe.codec, row, terms.part, &told, where);
     }
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));

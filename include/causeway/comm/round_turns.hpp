@@ -140,7 +140,7 @@ class round_turns {
     }
     if constexpr (overlaps) {
       for (state& s : c.states) {
-        if (s.pending || s.due_at > step) continue;
+        if (s.pending || s.due_at > step || s.is_of_nothing(ctx)) continue;
         CAUSEWAY_TRY(compose(ctx, c, s));
         s.pending = true;
         s.waited = 0;
@@ -342,7 +342,11 @@ class round_turns {
     if (ctx.keeps_result() && !ctx.knows_result()) return ctx.left_exchange(mean);  // it is there, of several rows
     mean.resize(ctx.parameters().size());
     CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
-    return ctx.mean(compress::none{}, mean, c.first_part + c.states.size());
+    const std::uint64_t part = c.first_part + c.states.size();
+    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
+    const state& one = c.states.front();
+    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(one.samples + (one.pending ? one.behind : 0), part));
+    return ctx.mean(compress::none{}, mean, part, &told);
   }
   result<void> end_alike(auto& ctx, Core& c) {
     auto& mean = c.rows.updates();

@@ -53,6 +53,7 @@ class rounds : round_rules<Axes...> {
   using merge_rule_type = typename core_type::merge_rule_type;
   static constexpr bool accumulates = core_type::accumulates;
   static constexpr bool measures_speed = core_type::measures_speed;
+  static constexpr bool keeps_rows = !laws::mix.waits_at_once;  // one may wait, or be on its way, in a checkpoint
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -77,7 +78,7 @@ class rounds : round_rules<Axes...> {
       (laws::own_parameters || core_type::by_path                                             ? 5
        : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
                                                                                               : 3) +
-      (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0);
+      (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0) + (keeps_rows ? 12 : 0);
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -100,6 +101,7 @@ class rounds : round_rules<Axes...> {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
     if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
+    if (traits.divides_batches && ctx.moves_blocks()) ctx.contribution().divide_batches();
     samples_used_ = ctx.contribution().ever();
     CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.start(ctx, core_, begins); }));
     if (measures_speed) left_ = ctx.clock().now();
@@ -167,6 +169,7 @@ class rounds : round_rules<Axes...> {
     for (std::size_t i = 0; i < count; ++i) {  // one by one: a count without bytes behind it takes no memory
       if (i == core_.states.size()) core_.add_state();
       core_.states[i].serialize(ar);
+      if constexpr (keeps_rows) ar(core_.states[i].behind);
       if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i]);
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);

@@ -37,7 +37,8 @@ template <class T>
 ///
 /// Peers may come and go if both policies are comm::rounds that let them (comm_traits::takes_turns): see
 /// comm/stacked_turns.hpp. That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one is
-/// applied to again. Rows count by the samples since the last record, of whichever policy.
+/// applied to again. Rows count by the samples since the last record, of whichever policy; in pipelines, where one of the
+/// two divides batches (one at most: rule C7), by those since their own policy's last exchange.
 template <class First, class Second>
 class stacked {
   static_assert(!First::traits.looks_ahead && !Second::traits.looks_ahead,
@@ -45,9 +46,7 @@ class stacked {
   static constexpr bool elastic = First::traits.takes_turns && Second::traits.takes_turns;
   template <class P>
   static constexpr bool in_stages = P::traits.rounds_by_steps || P::traits.rounds_over_stages;
-  // Parts of batches by speed are those of one turn: rows of the other policy would be of several.
-  template <class P>
-  static constexpr bool moves = P::traits.moves_with_blocks && !P::traits.divides_batches;
+  static constexpr bool first_divides = First::traits.divides_batches, second_divides = Second::traits.divides_batches;
 
  public:
   static constexpr std::string_view name = "stacked";
@@ -58,9 +57,12 @@ class stacked {
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
       .rounds_over_stages = in_stages<First> && in_stages<Second>,
       .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
-      .moves_with_blocks = elastic && moves<First> && moves<Second>,
+      // A batch is divided once: two policies would say different parts.
+      .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks &&
+                           !(first_divides && second_divides),
       .gathers_samples = First::traits.gathers_samples || Second::traits.gathers_samples,
-      .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock};
+      .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock,
+      .divides_batches = first_divides || second_divides};
   static constexpr std::uint32_t state_version = 2;
 
   explicit stacked(First first = First{}, Second second = Second{})
@@ -77,6 +79,12 @@ class stacked {
     }
     return {};
   }
+  /// As rounds, of the policy that divides batches: the first, if both do.
+  [[nodiscard]] std::optional<index_range> part_of_batch() const { return dividing(*this).part_of_batch(); }
+  [[nodiscard]] std::vector<std::size_t> parts_for(const std::vector<double>& speeds) const {
+    return dividing(*this).parts_for(speeds);
+  }
+
   result<void> before_inner_step(auto& ctx) {
     return both([&](auto& policy) { return policy.before_inner_step(ctx); });
   }
@@ -128,6 +136,13 @@ class stacked {
   [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
 
  private:
+  [[nodiscard]] static const auto& dividing(const stacked& s) {
+    if constexpr (second_divides && !first_divides) {
+      return s.second_;
+    } else {
+      return s.first_;
+    }
+  }
   result<void> take_turns(auto& ctx) {
     if (!counted_) {
       first_.count_step(ctx);

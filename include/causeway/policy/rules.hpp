@@ -86,7 +86,8 @@ struct compatible {
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters, with an exchange that "
-                "remembers no factors; two of these by comm::stacked; comm::mirrors; or comm::async_parameter_server. "
+                "remembers no factors; two of these by comm::stacked, one of which may divide batches; comm::mirrors; or "
+                "comm::async_parameter_server. "
                 "docs/reference/rules.md#c7");
   static_assert(
       rules::c8(Comm::traits, Parallel::traits),

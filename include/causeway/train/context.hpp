@@ -165,6 +165,8 @@ class training_context {
                     const parallel::row_holders* among = nullptr, const std::vector<index_range>* where = nullptr) {
     return mean_.mean(*this, attendance_, codec, data, part, among, where);
   }
+  /// All peers of an exchange, by the samples that they say are behind their rows, `own` here: 8 bytes to each.
+  auto told_samples(std::uint64_t own, std::uint64_t part) { return mean_.told_samples(*this, own, part); }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
   result<void> average_with(net::peer_index other, std::span<float> data) {
@@ -195,11 +197,11 @@ class training_context {
   [[nodiscard]] bool skips_inner_step() noexcept { return inner_.is_skipped(); }  ///< says so once
 
   /// An exchange that a policy runs itself is framed by these two: the first lets this peer in and gives the weight of its
-  /// row, the second says that the result is there. With fixed peers that is what it `counts`; else it goes by samples, 0
-  /// for who has just joined, and transport(), self() and peers() are those of the exchange from then on.
+  /// row, the second that the result is there. With fixed peers, or divided batches, that is what it `counts`; else it goes
+  /// by samples, 0 for who has just joined; transport(), self() and peers() are those of the exchange from then on.
   result<float> enter_exchange(std::uint64_t counts = 1) {
     CAUSEWAY_TRY(attendance_.enter());
-    return attempt() == 0 ? static_cast<float>(counts) : own_weight();
+    return attempt() == 0 || contribution().divides_batches() ? static_cast<float>(counts) : own_weight();
   }
   [[nodiscard]] float own_weight() const { return static_cast<float>(entry().share * peers()); }
   result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {},

@@ -65,6 +65,10 @@ class contribution {
   /// What this peer has of that, where these are not its samples.
   void gathered(std::uint64_t count) noexcept { gathered_ = count; }
   [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
+  /// Batches are divided among pipelines, anew in each round: a row counts by the samples behind it, which may be of
+  /// several rounds, not by this peer's part in the one under way.
+  void divide_batches() noexcept { divides_ = true; }
+  [[nodiscard]] bool divides_batches() const noexcept { return divides_; }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
   [[nodiscard]] bool gathers_gradients() const noexcept { return round_samples_ > 0 && !moves_; }
   [[nodiscard]] bool by_pace() const noexcept { return by_pace_; }
@@ -76,7 +80,7 @@ class contribution {
 
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
-  bool moves_ = false, by_pace_ = false;
+  bool moves_ = false, by_pace_ = false, divides_ = false;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;

@@ -8,6 +8,7 @@
 
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/channels.hpp>
+#include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
@@ -20,6 +21,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -52,6 +54,21 @@ class mean_exchange {
     if (!collective::survives(codec, ctx.pool(), kept_)) return attendance.unusable(not_encodable);
     outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way
     return outcome;
+  }
+
+  /// See training_context::told_samples. errc::invalid_argument: nobody has any.
+  static result<parallel::row_holders> told_samples(auto& ctx, std::uint64_t own, std::uint64_t part) {
+    if (ctx.peers() == 1) return parallel::row_holders{{net::peer_index{0}}, {1.0}};  // who rests has trained on none
+    std::vector<std::uint64_t> all(ctx.peers());
+    const auto id = ctx.exchange_id(collective::channels::metrics, part);
+    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), id, std::as_bytes(std::span{&own, 1}),
+                                        std::as_writable_bytes(std::span{all}), ctx.exchange_options()));
+    const double sum = std::accumulate(all.begin(), all.end(), 0.0);
+    if (sum == 0) return fail(errc::invalid_argument, "rows", "none of them is of any samples");
+    parallel::row_holders told{.members = std::vector<net::peer_index>(all.size()), .shares = {}};
+    std::iota(told.members.begin(), told.members.end(), net::peer_index{0});
+    for (const std::uint64_t samples : all) told.shares.push_back(static_cast<double>(samples) / sum);
+    return told;
   }
 
   /// See training_context::check_own.

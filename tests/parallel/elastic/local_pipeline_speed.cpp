@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pipelines whose replicas take steps of their own, with batches that follow speed: a round's micro-batches are divided
 // anew by how quick replicas were in the last one.
-#include <causeway/parallel/local_async_pipeline.hpp>
 #include <causeway/presets/asynchronous.hpp>
 
 #include <array>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/elastic/divided_batches.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
@@ -24,33 +24,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Every stage of two computes for a while for each micro-batch, one host for twice as long.
-class slow_boundary : public stage::plain {
- public:
-  static inline sim::world* world = nullptr;
-  static constexpr std::uint32_t slow = 3;
+using support::shares_after;
+using support::slow_boundary;
 
-  slow_boundary() : stage::plain{} {}
-
-  result<std::size_t> encode(thread_pool& pool, const stage::crossing& c, std::span<const float> values,
-                             std::span<std::byte> room) {
-    world->running()->compute(40ms);
-    return stage::plain::encode(pool, c, values, room);
-  }
-};
-
-/// Twelve micro-batches, and a host of half the speed; or four, of which one of an eighth of it has one.
 template <class Order = stage::one_f_one_b, std::uint32_t Steps = support::steps_of_round, std::uint32_t Parts = 12>
-struct dlion {
+struct dlion : support::divided_batches<Parts, Order> {
   [[nodiscard]] static auto policy() { return make(presets::dlion_options{.local_steps = Steps, .sequences = Parts}); }
-  static auto pipelines(parallel::local_pipeline_options po) {
-    return parallel::local_pipeline<stage::recovery::regroup, Order, slow_boundary>{std::move(po),
-                                                                                    stage::recovery::regroup{2}};
-  }
-  static void met(sim::world& world) {
-    slow_boundary::world = &world;
-    world.set_speed(slow_boundary::slow, Parts == 12 ? 0.5 : 0.125);
-  }
 };
 using flushed = dlion<>;
 using streamed = dlion<parallel::streamed_steps>;
@@ -65,25 +44,10 @@ struct all_of_it : flushed {
   }
 };
 
-support::elastic_world_options twelve(std::uint64_t steps = 9) {
-  auto o = support::two_pipelines();
-  o.micro_batches = 12;
-  o.steps = steps;
-  o.link.latency = 500us;  // next to nothing of a step
-  return o;
-}
-
-/// Of each slot, in the round that this step is in.
-std::vector<std::uint32_t> shares_after(support::any_elastic_world& w, std::uint64_t step) {
-  std::vector<std::uint32_t> all;
-  for (const stage::replica& r : w.at(0).layouts.at(step).replicas) all.push_back(r.micro_batches);
-  return all;
-}
-
 /// The slot of the slow host in the run's last round, and how many of twelve micro-batches it and the other have.
 template <class Options>
 std::pair<std::uint32_t, std::uint32_t> ends_with(std::uint64_t steps) {
-  const auto o = twelve(steps);
+  const auto o = support::twelve_parts(steps);
   support::local_world<Options> w{o};
   w.boot();
   w.run();
@@ -107,7 +71,7 @@ TEMPLATE_TEST_CASE("local pipeline: a replica of half the speed has half as many
 
 TEST_CASE("local pipeline: with parts by speed two pipelines come to two whole models by hand",
           "[parallel][elastic][fast]") {
-  const auto o = twelve();
+  const auto o = support::twelve_parts();
   support::local_world<all_of_it> w{o};
   w.boot();
   w.run();
@@ -172,7 +136,7 @@ struct of_other_size : flushed {
 
 TEST_CASE("local pipeline: parts that are not its micro-batches are refused with what to set",
           "[parallel][elastic][fast]") {
-  const auto o = twelve();
+  const auto o = support::twelve_parts();
   support::local_world<of_other_size> w{o};
   w.boot();
   w.run(1min);

@@ -294,6 +294,13 @@ struct all_presets {
     (*this)("parameters by the clock", [] {
       return comm::rounds{axis::every_seconds{{.seconds = 0, .fewest_steps = 1}}, axis::parameters{}, axis::split_mean<>{}};
     });
+    (*this)(
+        "a round late by the clock",
+        [] {
+          return comm::rounds{axis::every_seconds{{.seconds = 0.19, .fewest_steps = 2}}, axis::one_round_late{},
+                              axis::split_mean<>{}};
+        },
+        200, 12);
   }
   /// Two regions of those who are there, or where each peer says it is: they come and go with their peers.
   void regions() {

@@ -266,7 +266,7 @@ struct round_core {
     if (ctx.keeps_result() && !(axis::by_context<recipe_type> && ctx.knows_result())) return s.begin_at_kept();
     float weight = 1;
     if constexpr (!axis::by_context<recipe_type>) {
-      CAUSEWAY_ASSIGN(weight, ctx.enter_exchange(accumulates ? gathered : laws::mix.weighs ? s.samples : 1));
+      CAUSEWAY_ASSIGN(weight, ctx.enter_exchange(accumulates ? gathered : laws::mix.weighs ? s.samples_of_row() : 1));
     }
     if constexpr (links_type::measured) CAUSEWAY_TRY(links.plan(ctx, recipe, group, s));
     axis::group_question q = question(ctx, s);

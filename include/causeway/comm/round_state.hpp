@@ -92,12 +92,13 @@ struct round_state {
   Outer outer;
   std::optional<Outer> own_outer;  ///< of this peer's own part, where peers come and go and it is applied early
   Group group_axis;
-  std::uint32_t since = 0;     ///< inner steps since the last exchange
-  std::uint64_t samples = 0;   ///< trained on in them, where peers are fixed
-  double compute_seconds = 0;  ///< that they took; only where the trigger follows speed
-  std::uint64_t due_at = 0;    ///< the inner step of the run after which the next one is due
-  std::uint64_t number = 0;    ///< of the next exchange
-  std::uint64_t own_at = 0;    ///< exchanges behind this peer's own parameters; only in groups, where peers come and go
+  std::uint32_t since = 0;        ///< inner steps since the last exchange
+  std::uint64_t samples = 0;      ///< trained on in them, where peers are fixed
+  std::uint64_t row_samples = 0;  ///< likewise, behind the row that was made last
+  double compute_seconds = 0;     ///< that they took; only where the trigger follows speed
+  std::uint64_t due_at = 0;       ///< the inner step of the run after which the next one is due
+  std::uint64_t number = 0;       ///< of the next exchange
+  std::uint64_t own_at = 0;       ///< exchanges behind this peer's own parameters; only in groups, where peers come and go
   source_vector<float> residual;
 
   bool pending = false;  ///< a conversation is under way
@@ -128,10 +129,13 @@ struct round_state {
 
   [[nodiscard]] std::size_t size() const noexcept { return cut->size; }
 
+  /// Behind the row that is sent: one that waits may be sent again long after it was made.
+  [[nodiscard]] std::uint64_t samples_of_row() const noexcept { return pending ? row_samples : samples; }
+
   /// An exchange begins: what is trained from now on is for the next.
   void restart() noexcept {
     since = 0;
-    samples = 0;
+    row_samples = std::exchange(samples, 0);
     compute_seconds = 0;
   }
 

@@ -53,6 +53,7 @@ class rounds : round_rules<Axes...> {
   using merge_rule_type = typename core_type::merge_rule_type;
   static constexpr bool accumulates = core_type::accumulates;
   static constexpr bool measures_speed = core_type::measures_speed;
+  static constexpr bool keeps_row_samples = laws::mix.weighs && !laws::mix.waits_at_once;
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -77,7 +78,7 @@ class rounds : round_rules<Axes...> {
       (laws::own_parameters || core_type::by_path                                             ? 5
        : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
                                                                                               : 3) +
-      (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0);
+      (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0) + (keeps_row_samples ? 12 : 0);
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -168,6 +169,7 @@ class rounds : round_rules<Axes...> {
       if (i == core_.states.size()) core_.add_state();
       core_.states[i].serialize(ar);
       if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i]);
+      if constexpr (keeps_row_samples) ar(core_.states[i].row_samples);
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at, core_.modules);

@@ -35,6 +35,30 @@ constexpr auto mean_every = [](double seconds, std::uint64_t fewest) {
 using mean_type = decltype(mean_every(1.0, 1));
 using runs_type = support::simulated_runs<optim::sgd, support::blocky, mean_type, true>;
 
+/// The mean of one meeting is taken at the next one: of pseudo-gradients, or parameters.
+constexpr auto late_every = [](double seconds, std::uint64_t fewest) {
+  return [=] {
+    return comm::rounds{axis::every_seconds{{.seconds = seconds, .fewest_steps = fewest}}, axis::one_round_late{},
+                        axis::outer<optim::nesterov>{0.7F, optim::nesterov{{.momentum = 0.9F}}}, axis::split_mean<>{}};
+  };
+};
+constexpr auto late_parameters_every = [](double seconds, std::uint64_t fewest) {
+  return [=] {
+    return comm::rounds{axis::every_seconds{{.seconds = seconds, .fewest_steps = fewest}}, axis::one_round_late{},
+                        axis::parameters{}, axis::split_mean<>{}};
+  };
+};
+/// `check(policy)`, whatever is exchanged, at once or late.
+void of_all(double seconds, std::uint64_t fewest, auto&& check) {
+  SECTION("at once") { check(mean_every(seconds, fewest)); }
+  SECTION("a round late") { check(late_every(seconds, fewest)); }
+  SECTION("parameters, a round late") { check(late_parameters_every(seconds, fewest)); }
+}
+template <class Policy>
+auto runs_of(Policy policy, support::simulated_options options) {
+  return support::simulated_runs<optim::sgd, support::blocky, Policy, true>{policy, std::move(options)};
+}
+
 /// What a trigger asks of a context, of a peer without others.
 struct alone {
   struct hand {
@@ -112,9 +136,13 @@ TEST_CASE("every seconds: a run that goes on has the time that had passed", "[ax
 }
 
 TEST_CASE("every seconds: the mean is over steps, whoever made them, also when some have ended", "[axis][trace][fast]") {
-  CHECK(support::replay_in_any_order<optim::sgd>(support::trace{"every_seconds"}, mean_every(0.11, 20),
-                                                 {.steps = {20ms, 30ms, 50ms}, .by_sequence = true, .latency = 100us}) <
-        1e-5);
+  const support::traced_timing timing{.steps = {20ms, 30ms, 50ms}, .by_sequence = true, .latency = 100us};
+  const auto replayed = [&](const char* name, auto policy) {
+    return support::replay_in_any_order<optim::sgd>(support::trace{name}, policy, timing);
+  };
+  CHECK(replayed("every_seconds", mean_every(0.11, 20)) < 1e-5);
+  CHECK(replayed("every_seconds_late", late_every(0.11, 20)) < 1e-5);
+  CHECK(replayed("every_seconds_late_parameters", late_parameters_every(0.11, 20)) < 1e-5);
 }
 
 TEST_CASE("every seconds: peers of equal speed do what they do every so many steps", "[axis][fast]") {
@@ -139,6 +167,20 @@ TEST_CASE("every seconds: on slow lines as many steps lie between two exchanges 
   CHECK(rounds_at(80ms) == 4);  // an exchange takes longer than the time between two
 }
 
+TEST_CASE("every seconds: what is taken at the next meeting takes no time of training", "[axis][fast]") {
+  // An exchange takes 80 ms, and a meeting 40.
+  const support::simulated_options options{.peers = 3, .steps = 24, .latency = 40ms};
+  const auto time_of = [&](auto policy) {
+    const auto run = runs_of(policy, options).run();
+    CHECK(run.peers[0].rounds >= 3);
+    return run.peers[0].trained - run.peers[0].began;
+  };
+  const duration at_once = time_of(mean_every(0.115, 1));
+  CHECK(at_once > 24 * 20ms + 4 * 115ms);
+  CHECK(time_of(late_every(0.115, 1)) < 24 * 20ms + 4 * 45ms);
+  CHECK(time_of(late_parameters_every(0.115, 1)) < 24 * 20ms + 4 * 45ms);
+}
+
 TEST_CASE("every seconds: peers of unequal speed wait for a step of the slowest at most, and end alike", "[axis][fast]") {
   runs_type runs{mean_every(0.074, 27), unequal()};
   const auto run = runs.run();
@@ -150,43 +192,53 @@ TEST_CASE("every seconds: peers of unequal speed wait for a step of the slowest 
 }
 
 TEST_CASE("every seconds: whoever ends early goes on meeting the others", "[axis][fast]") {
-  for (const std::uint32_t last : {0U, 1U, 2U}) {
-    support::simulated_options options{.peers = 3, .steps = 6, .speeds = {1, 2, 4}, .more_steps = {0, 0, 0}};
-    options.more_steps[last] = 30;
-    support::all_alike(runs_type{mean_every(0.072, 10), options}.run());
-  }
+  of_all(0.072, 10, [](auto policy) {
+    for (const std::uint32_t last : {0U, 1U, 2U}) {
+      support::simulated_options options{.peers = 3, .steps = 6, .speeds = {1, 2, 4}, .more_steps = {0, 0, 0}};
+      options.more_steps[last] = 30;
+      support::all_alike(runs_of(policy, options).run());
+    }
+  });
 }
 
-TEST_CASE("every seconds: a run that was stopped at any meeting ends with the bits of one that was not", "[axis][fast]") {
-  runs_type runs{mean_every(0.074, 27), unequal()};
-  const auto whole = runs.run();
-  for (std::uint64_t meeting = 0; meeting <= 3; ++meeting) {
-    INFO("stopped at meeting " << meeting);
-    std::vector<support::saved_state> states;
-    const std::uint64_t steps[] = {4, 8, 15};
-    for (std::uint32_t p = 0; p < 3; ++p) states.push_back(whole.peers[p].states.at(meeting * steps[p]));
-    const auto rest = runs.run(states);
-    support::all_alike(rest);
-    CHECK(rest.peers[0].parameters == whole.peers[0].parameters);
-  }
+TEST_CASE("every seconds: a run that was stopped at any meeting, or between two, ends with the bits of one that was not",
+          "[axis][fast]") {
+  of_all(0.074, 27, [](auto policy) {
+    auto runs = runs_of(policy, unequal());
+    const auto whole = runs.run();
+    for (std::uint64_t stop = 0; stop <= 12; ++stop) {
+      const std::uint64_t meeting = stop / 4, steps_of_slow = stop % 4;
+      INFO("stopped " << steps_of_slow << " steps of the slowest after meeting " << meeting);
+      std::vector<support::saved_state> states;
+      const std::uint64_t steps[] = {4, 8, 15};
+      for (std::uint32_t p = 0; p < 3; ++p) {
+        states.push_back(whole.peers[p].states.at(meeting * steps[p] + (steps_of_slow << p)));
+      }
+      const auto rest = runs.run(states);
+      support::all_alike(rest);
+      CHECK(rest.peers[0].parameters == whole.peers[0].parameters);
+    }
+  });
 }
 
 TEST_CASE("every seconds: a lost peer ends the run of the others with its name", "[axis][fast]") {
   const support::simulated_options options{.peers = 3, .steps = 5, .speeds = {1, 2, 4}, .more_steps = {0, 3, 9}};
-  runs_type runs{mean_every(0.035, 4), options};
-  std::uint64_t named = 0;
-  for (std::uint64_t n = 0;; ++n) {
-    INFO("killed at its network operation " << n);
-    const auto broken = runs.run({}, {1, n});
-    if (broken.peers[1].finished) break;
-    for (const std::uint32_t p : {0U, 2U}) {
-      if (broken.peers[p].finished) continue;
-      REQUIRE(broken.peers[p].error);
-      CHECK(broken.peers[p].error->where.find("peer ") == 0);
-      ++named;
+  of_all(0.035, 4, [&](auto policy) {
+    auto runs = runs_of(policy, options);
+    std::uint64_t named = 0;
+    for (std::uint64_t n = 0;; ++n) {
+      INFO("killed at its network operation " << n);
+      const auto broken = runs.run({}, {1, n});
+      if (broken.peers[1].finished) break;
+      for (const std::uint32_t p : {0U, 2U}) {
+        if (broken.peers[p].finished) continue;
+        REQUIRE(broken.peers[p].error);
+        CHECK(broken.peers[p].error->where.find("peer ") == 0);
+        ++named;
+      }
     }
-  }
-  CHECK(named > 20);
+    CHECK(named > 20);
+  });
 }
 
 TEST_CASE("every seconds: peers that come and go meet by the clock, and of a lost one the mean has nothing",
@@ -207,6 +259,36 @@ TEST_CASE("every seconds: peers that come and go meet by the clock, and of a los
   }
   CHECK(made.front().size() == 3);
   CHECK(made.back().size() == 2);
+}
+
+TEST_CASE("every seconds: peers that come and go take at each meeting what they had trained until the one before",
+          "[axis][fast]") {
+  const auto policy = [] {
+    return comm::rounds{axis::every_seconds{{.seconds = 0.39, .fewest_steps = 9}}, axis::one_round_late{},
+                        axis::outer<optim::sgd>{1.0F}, axis::split_mean<>{}};
+  };
+  const support::peer_logs logs = support::logs_of_three<support::quadratic>(policy, 4, 80, {0.5, 1, 2});
+  // The first of each is of the time in which nobody has met yet; then come meetings.
+  std::vector<std::vector<support::exchanged>> of;
+  for (const auto& [host, steps] : logs) of.push_back(support::exchanges_of<support::quadratic>(steps));
+  const support::doubles start = support::first_parameters<support::quadratic>();
+  REQUIRE(of[2].size() == 3);  // it died on the way to the third meeting, when its row was to go out
+  REQUIRE(std::min(of[0].size(), of[1].size()) > 8);
+  CHECK(support::distance(of[0][0].got, start) == 0);
+  for (std::size_t k = 1; k < 8; ++k) {
+    INFO("meeting " << k);
+    support::doubles next = of[0][k - 1].got;
+    const support::doubles& from = k == 1 ? start : of[0][k - 2].got;
+    double samples = 0;
+    for (std::size_t host = 0; host < (k < 3 ? 3U : 2U); ++host) samples += of[host][k - 1].samples;
+    for (std::size_t host = 0; host < (k < 3 ? 3U : 2U); ++host) {
+      const support::exchanged& row = of[host][k - 1];
+      CHECK(row.steps >= (2U << host));
+      for (std::size_t i = 0; i < next.size(); ++i) next[i] += row.samples / samples * (row.put_in[i] - from[i]);
+    }
+    CHECK(support::distance(of[0][k].got, next) < 1e-3 * support::distance(of[0][k - 1].got, next));
+    CHECK(of[0][k].got == of[1][k].got);
+  }
 }
 
 TEST_CASE("every seconds: peers that come and go train on until they have made enough steps", "[axis][fast]") {
@@ -258,4 +340,6 @@ TEST_CASE("every seconds: what cannot work is refused", "[axis][fast]") {
   STATIC_REQUIRE(std::invoke_result_t<mean_type>::traits.tolerates == peers::elastic);
   STATIC_REQUIRE(std::invoke_result_t<mean_type>::traits.identical_replicas);
   STATIC_REQUIRE_FALSE(std::invoke_result_t<mean_type>::traits.rounds_by_steps);
+  STATIC_REQUIRE(decltype(late_every(1.0, 1)())::traits.tolerates == peers::elastic);
+  STATIC_REQUIRE(decltype(late_parameters_every(1.0, 1)())::traits.tolerates == peers::fixed);  // as with any trigger
 }

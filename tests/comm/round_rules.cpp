@@ -46,6 +46,10 @@ constexpr named others[] = {
     {"`global_samples`", [](comm::round_mix& m) { m.accumulates = true; }},
     {"`batch_by_speed`", [](comm::round_mix& m) { m.weighs = m.trigger_talks = m.tells = true; }},
     {"`every_seconds`", [](comm::round_mix& m) { m.weighs = m.trigger_talks = m.meets = m.tells = true; }},
+    {"`every_seconds`, `one_round_late`",
+     [](comm::round_mix& m) {
+       m.weighs = m.trigger_talks = m.meets = m.tells = m.waits_a_round = true, m.waits_at_once = false;
+     }},
 };
 
 /// The first rule that a mix breaks, else what it promises.
@@ -122,6 +126,13 @@ TEST_CASE("round rules: each rule refuses what it is about, and nothing else", "
   CHECK(verdict([](mix& m) { m.keeps_residual = m.residual_in_parameters = true, m.keeps_steps = false; }) == "A16");
   CHECK(verdict([](mix& m) { m.meets = m.before_inner_step = true, m.anchored = false; }) == "A17");
   CHECK(verdict([](mix& m) { m.meets = true, m.waits_at_once = m.by_context = false; }) == "A17");
+  const auto meets_late = [](mix& m) {
+    m.meets = m.tells = m.trigger_talks = m.weighs = m.waits_a_round = true, m.waits_at_once = m.by_context = false;
+  };
+  CHECK(verdict(meets_late) == "elastic");
+  CHECK(verdict(meets_late, [](mix& m) { m.anchored = false; }) == "yes");  // as with other triggers
+  CHECK(verdict(meets_late, [](mix& m) { m.before_inner_step = true, m.anchored = false; }) == "A17");
+  CHECK(verdict(meets_late, [](mix& m) { m.own_is_fresh = true; }) == "A15");
   CHECK(verdict([](mix& m) { m.before_inner_step = true, m.anchored = m.by_context = m.always = false; }) == "A18");
   CHECK(verdict([](mix& m) { m.meets = m.trigger_talks = m.weighs = true, m.by_context = false; }) == "identical");
   CHECK(verdict([](mix& m) { m.waits_at_once = m.keeps_steps = m.by_context = false; }) == "elastic");

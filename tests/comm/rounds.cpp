@@ -134,6 +134,14 @@ TEST_CASE("rounds: the conformance suite", "[comm][fast]") {
       return comm::rounds{axis::every{3}, axis::parameters{}, axis::delayed{2, 0.5F}, axis::gather_mean<>{}};
     });
   }
+  SECTION("rows that count by samples, some steps and a round late: what is sent again counts as it did") {
+    check_communication_policy<optim::adamw, blocky>([] {
+      return comm::rounds{axis::every{4}, axis::sampled_peers{1.0}, axis::delayed{2, 0.5F}, axis::gather_mean<>{}};
+    });
+    check_communication_policy([] {
+      return comm::rounds{axis::every{3}, axis::by_samples{}, axis::one_round_late{}, axis::split_mean<>{}};
+    });
+  }
   SECTION("gossip in pairs") {
     check_communication_policy<optim::adamw, blocky>(
         [] {

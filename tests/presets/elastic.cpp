@@ -30,6 +30,7 @@
 #include "support/catch.hpp"
 #include "support/elastic.hpp"
 #include "support/elastic_presets.hpp"
+#include "support/rows_by_clock.hpp"
 #include "support/unsent_rows.hpp"
 
 using namespace causeway;
@@ -291,9 +292,8 @@ struct all_presets {
         "a_edit",
         [] { return make(presets::a_edit_options{.seconds = 0.09, .fewest_steps = 2, .warm_up = 2, .threshold = 1}); }, 4,
         8);
-    (*this)("parameters by the clock", [] {
-      return comm::rounds{axis::every_seconds{{.seconds = 0, .fewest_steps = 1}}, axis::parameters{}, axis::split_mean<>{}};
-    });
+    (*this)("parameters by the clock", support::parameters_by_clock);
+    (*this)("a round late by the clock", support::late_by_clock, 200, 12);
   }
   /// Two regions of those who are there, or where each peer says it is: they come and go with their peers.
   void regions() {

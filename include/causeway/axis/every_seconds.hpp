@@ -34,14 +34,15 @@ struct every_seconds_options {
 /// A peer that has ended its training goes to each meeting at once, until all have ended; it counts for nothing once it has
 /// no steps that were not exchanged. The last meeting, of peers that have all ended, exchanges what is left, however few
 /// steps that were. Cost: 16 bytes to each other peer in a meeting, and one latency. Groups are those of the exchange; all
-/// peers meet. A run repeats to the bit only on a clock that does. Gradients, and exchanges without weights or whose
-/// results are not taken at once, are errors (A15, A17).
+/// peers meet. A run repeats to the bit only on a clock that does. Gradients, exchanges without weights, and results that
+/// are taken some steps later are errors (A15, A17). With `one_round_late` the mean of one meeting is taken at the next.
 ///
 /// Where peers come and go they tell the leader of the membership after each step how many they have made, from the half of
 /// T seconds on: 100 bytes. Once all together have made `fewest_steps`, each goes to meet the others when T seconds have
 /// passed for it; until then they train on, and time does not count anew. Each such meeting is an exchange, and nobody
 /// waits there for a peer that is lost. Give members samples for all steps between two meetings
-/// (`member_options::protocol.quota`): who has used up its own waits there.
+/// (`member_options::protocol.quota`): who has used up its own waits there. With `one_round_late` a row goes out when half
+/// of T has passed, and peers wait for each other there as well; give them samples for two such times.
 class every_seconds {
  public:
   static constexpr part decides = part::trigger;
@@ -76,7 +77,7 @@ class every_seconds {
   result<void> meet(auto& ctx, std::uint64_t steps, bool ended) {
     if (met_) return {};
     passed_ = ctx.clock().now() - met_at_;
-    if (!ended && seconds(passed_) < options_.seconds) return {};
+    if (!ended && !has_passed(1)) return {};
     std::vector<std::uint64_t> all{steps, std::uint64_t{ended}};  // of each peer both
     if (ctx.peers() > 1) {
       const std::vector<std::uint64_t> own = all;
@@ -90,6 +91,8 @@ class every_seconds {
     return {};
   }
   void step_is_over() noexcept { met_ = false; }
+  /// Whether this share of T had passed after this peer's last step.
+  [[nodiscard]] bool has_passed(double share) const noexcept { return seconds(passed_) >= share * options_.seconds; }
 
   // ---- where peers come and go ------------------------------------------------------------------------------------------
 
@@ -101,10 +104,14 @@ class every_seconds {
   /// Whether this peer goes to meet the others after the step under way; it has made `steps` since its last exchange.
   bool is_time(auto& ctx, std::uint64_t steps) {
     passed_ = ctx.clock().now() - met_at_;
-    if (2 * seconds(passed_) < options_.seconds) return false;
+    is_near_ = false;
+    if (!has_passed(0.5)) return false;
     ctx.contribution().gathered(steps);
-    return met_ = met_ || (ctx.announce_samples() && seconds(passed_) >= options_.seconds);
+    is_near_ = met_ || ctx.announce_samples();
+    return met_ = met_ || (is_near_ && has_passed(1));
   }
+  /// When that was asked last: whether half of the time had passed, and all together had made enough steps.
+  [[nodiscard]] bool is_near() const noexcept { return is_near_; }
   /// Tells all peers how many steps this one has made: 8 bytes to each.
   result<void> tell(auto& ctx, const exchange_report& report) {
     std::vector<std::uint64_t> all(ctx.peers(), report.steps);
@@ -143,6 +150,7 @@ class every_seconds {
   std::uint64_t meetings_ = 0;  ///< since this peer began, or goes on
   std::uint64_t exchanges_ = 0;
   bool met_ = false;  ///< in this step
+  bool is_near_ = false;
   bool all_ended_ = false;
   std::uint64_t mean_steps_ = 1;
 };

@@ -96,7 +96,7 @@ class fixed_turns {
       // Half-way the first phase should be over; then the second has as long.
       if (s.pending && !s.turned && 2 * s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
     } else if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round) {
-      if (s.pending && !s.turned && c.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, c, s));
+      if (s.pending && !s.turned && is_half_way(c, s)) CAUSEWAY_TRY(turn_begun(ctx, c, s));
     }
     if (!is_due(c, s)) return {};
     if constexpr (Core::overlaps) {
@@ -112,11 +112,16 @@ class fixed_turns {
     return c.begin(ctx, s);
   }
 
+  /// From one exchange to the next.
+  [[nodiscard]] static bool is_half_way(const Core& c, const state& s) {
+    if constexpr (Core::meets) return c.trigger.has_passed(0.5);
+    return c.at + s.since >= s.due_at;
+  }
   /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
   /// again.
   [[nodiscard]] static bool is_due(const Core& c, const state& s) {
     if constexpr (Core::chooses) return c.trigger.chosen(s.part) && s.since > 0;
-    if constexpr (Core::meets) return s.number < c.trigger.exchanges();
+    if constexpr (Core::meets) return s.number + (s.pending ? 1 : 0) < c.trigger.exchanges();
     return c.at >= s.due_at;
   }
 
@@ -157,6 +162,7 @@ class fixed_turns {
     s.pending = true;
     s.waited = 0;
     if constexpr (!replaces) CAUSEWAY_TRY(c.rows.land_late(ctx, s));
+    if constexpr (Core::meets) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(s)));
     restart(c, s);
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
   }

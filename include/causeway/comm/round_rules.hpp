@@ -103,9 +103,10 @@ constexpr bool a15(round_mix m) {
 }
 /// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
 constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
-/// Who has made other steps than the rest, or none, has a part in what steps moved; a step's gradient is of that step. What
-/// an exchange is about is decided when peers meet, and taken then.
-constexpr bool a17(round_mix m) { return !m.meets || (!m.before_inner_step && m.waits_at_once); }
+/// Who has made other steps than the rest, or none, has a part in what steps moved; a step's gradient is of that step.
+/// Nobody knows how many steps a peer makes until the next meeting: what is not taken when peers meet is taken when they
+/// meet again.
+constexpr bool a17(round_mix m) { return !m.meets || (!m.before_inner_step && (m.waits_at_once || m.waits_a_round)); }
 /// Who is left out of a mean of gradients would make another step than the others, or none.
 constexpr bool a18(round_mix m) { return m.always || !m.before_inner_step; }
 /// Whether all peers hold the same (shared) parameters after each exchange.
@@ -298,7 +299,8 @@ struct round_rules {
       "docs/reference/rules.md#a16");
   static_assert(rules::a17(mix),
                 "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
-                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
+                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking or axis::one_round_late. "
+                "docs/reference/rules.md#a17");
   static_assert(rules::a18(mix),
                 "causeway-A18: lots are drawn, and who is left out of a mean of gradients would make another step than the "
                 "others. Use axis::pseudo_gradient, or axis::everyone. docs/reference/rules.md#a18");

@@ -72,12 +72,11 @@ class round_turns {
 
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
-    if constexpr (Core::meets) return c.trigger.is_time(ctx, c.states.front().since) ? exchange(ctx, c) : result<void>{};
+    if constexpr (Core::meets) return visit_by_clock(ctx, c);
     if (ctx.exchanges_at_once()) return c.at < next(c) && !ctx.run_ends() ? set_aside(ctx, c, c.at) : exchange(ctx, c);
     const due_list due = turn(c);
     const state& one = *due.front();
-    if (applies_late && c.at < one.due_at) return before_apply(ctx, c, due);
-    if (applies_late) return exchange(ctx, c);
+    if (applies_late) return c.at < one.due_at ? before_apply(ctx, c, due) : exchange(ctx, c);
     if (!one.pending) {
       if (c.at < one.due_at) return {};
       return overlaps ? depart(ctx, c, due) : exchange(ctx, c);
@@ -308,6 +307,19 @@ class round_turns {
     if (!is_under_way(ctx, one)) return send(ctx, c, due);
     if (c.at + one.since < one.due_at) return {};
     return turn_all(ctx, due);
+  }
+
+  /// By the clock. A row that is applied late goes out when half of the time has passed: it has the other half to travel,
+  /// and is reduced in the middle of that. A run's first row is made when peers would meet, and nobody does.
+  result<void> visit_by_clock(auto& ctx, Core& c) {
+    const bool is_time = c.trigger.is_time(ctx, c.states.front().since);
+    due_list due = turn(c);
+    const bool first = applies_late && late::is_first(c, *due.front(), c.at);
+    if (first && is_time) c.trigger.begin_anew(ctx);
+    if (is_time) return first ? set_aside(ctx, c, c.at) : exchange(ctx, c);
+    if (!applies_late || first || !c.trigger.is_near()) return {};
+    if (!is_under_way(ctx, *due.front())) return send(ctx, c, due);
+    return c.trigger.has_passed(0.75) ? turn_all(ctx, due) : result<void>{};
   }
 
   result<void> depart(auto& ctx, Core& c, due_list due) {

@@ -183,8 +183,8 @@ def a_edit():
 MEETING_STEPS = [44, 46, 41]
 
 
-def meet_by_clock(trace, exchange):
-    """`exchange(peers, since)`, where each has made that many steps since the exchange before."""
+def meet_by_clock(trace, exchange, end=lambda peers: None):
+    """`exchange(peers, since)`, where each has made that many steps since the exchange before; `end(peers)` after the last."""
     step_ms, period, fewest = [20, 30, 50], 110, 20
     peers = [Peer(trace, p, trace.start) for p in range(3)]
     since, meetings, ended = [0] * 3, [], [False] * 3
@@ -205,6 +205,7 @@ def meet_by_clock(trace, exchange):
             for peer in peers:
                 if not ended[peer.index]:
                     peer.note()
+    end(peers)
     for peer in peers:
         trace.put(f"final {peer.index} 0", peer.theta)
     trace.lines.append(f"# steps of each worker at each meeting: {meetings}")
@@ -222,6 +223,53 @@ def every_seconds():
             peer.theta = mean.copy()
 
     meet_by_clock(trace, exchange)
+    return trace
+
+
+class Late:
+    """The mean of one meeting is taken at the next, and that of the last when all have ended. Pseudo-gradients go to an outer
+    optimizer, and a worker goes on from what that makes of the shared parameters; what it has trained since is in the row that
+    it sends then. Without an optimizer parameters themselves are exchanged: each goes on from where it is, by as much as the
+    mean differs from what it sent.
+    """
+
+    def __init__(self, start, outer=None):
+        self.shared, self.outer, self.mean, self.sent = start.copy(), outer, None, None
+
+    def take(self, peers):
+        if self.outer and self.mean is not None:
+            self.shared = self.outer.step(self.shared, self.mean)
+        for peer in peers:
+            if self.outer:
+                peer.theta = self.shared.copy()
+            elif self.mean is not None:
+                peer.theta = peer.theta + self.mean - self.sent[peer.index]
+
+    def exchange(self, peers, since):
+        if self.outer:
+            self.sent = [self.shared - peer.theta for peer in peers]
+            self.take(peers)
+        else:
+            self.take(peers)
+            self.sent = [peer.theta.copy() for peer in peers]
+        self.mean = sum(n * row for n, row in zip(since, self.sent)) / sum(since)
+
+
+def every_seconds_late():
+    """As the trace every_seconds, with means that are taken at the meeting after theirs: no method of a paper, but plain delayed
+    DiLoCo (Kale et al. 2025, 2502.12996) beside that trigger. Outside Nesterov at 0.7, μ = 0.9.
+    """
+    trace = Trace("every_seconds_late", 3, MEETING_STEPS)
+    late = Late(trace.start, Nesterov(0.7, 0.9))
+    meet_by_clock(trace, late.exchange, late.take)
+    return trace
+
+
+def every_seconds_late_parameters():
+    """As the trace every_seconds_late, of parameters, which become their mean a meeting late."""
+    trace = Trace("every_seconds_late_parameters", 3, MEETING_STEPS)
+    late = Late(trace.start)
+    meet_by_clock(trace, late.exchange, late.take)
     return trace
 
 
@@ -418,7 +466,7 @@ def basis_rotation_first_order():
 WIDE_AND_TALL = make_traces.TENSORS
 SQUARE_TENSORS = [(n, k, 4, 4, *rest) if k == "matrix" else (n, k, r, c, *rest) for n, k, r, c, *rest in make_traces.TENSORS]
 
-TRACES = [snoo, edit, edit_synchronous, a_edit, every_seconds, dion, basis_rotation, basis_rotation_one_side, basis_rotation_first_order]  # all but the first four have tensors of their own
+TRACES = [snoo, edit, edit_synchronous, a_edit, every_seconds, every_seconds_late, every_seconds_late_parameters, dion, basis_rotation, basis_rotation_one_side, basis_rotation_first_order]  # all but the first four have tensors of their own
 
 if __name__ == "__main__":
     write(TRACES)

@@ -36,7 +36,8 @@ def closures(sources):
 
 
 def chains(names, includes):
-    """As few chains as there can be: every header is matched with one that includes it, along augmenting paths."""
+    """As few chains as there can be: every header is matched with one that includes it, along augmenting paths. Those that include
+    most come first: what is matched stays so, and what is not is the end of a chain, which costs all that it includes."""
     above = {name: [other for other in names if name in includes[other]] for name in names}
     below_of, above_of = {}, {}
 
@@ -49,7 +50,7 @@ def chains(names, includes):
                     return True
         return False
 
-    for name in names:
+    for name in sorted(names, key=lambda name: -len(includes[name])):
         match(name, set())
     for first in (name for name in names if name not in below_of):
         chain = [first]

@@ -68,3 +68,19 @@ TEST_CASE("by speed: in synchronous rounds slow peers do less, and nobody waits 
   CHECK(adapted == Approx(8 * 0.08 + 4 * 0.16).margin(0.05));
   CHECK(fixed == Approx(5 * 8 * 0.08).margin(0.05));
 }
+
+TEST_CASE("by speed: where results are a round late, slow peers do less from the first one that came", "[axis][fast]") {
+  // Two rounds of 8 steps each, then 2 of the slow peer's own.
+  const auto make = [] {
+    return comm::rounds{axis::by_speed{{.local_steps = 8}}, axis::one_round_late{}, axis::gather_mean<>{}};
+  };
+  support::simulated_runs<optim::sgd, support::blocky, decltype(make)> runs{make,
+                                                                            {.peers = 2,
+                                                                             .steps = 2 * 8 + 4 * 2,
+                                                                             .speeds = {1, 0.25},
+                                                                             .latency = std::chrono::milliseconds{1},
+                                                                             .more_steps = {24, 0}}};
+  const auto run = runs.run();
+  support::all_alike(run);
+  CHECK(seconds(run.peers[0].trained.since_start) - 1 == Approx(2 * 8 * 0.08 + 4 * 0.16).margin(0.05));
+}

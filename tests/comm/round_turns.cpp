@@ -62,6 +62,10 @@ TEST_CASE("round turns: without faults peers that may come and go do what fixed 
 
 TEST_CASE("round turns: rows that are applied a round late are so with a changing set of peers, too", "[comm][fast]") {
   as_if_fixed([] { return comm::rounds{axis::every{3}, axis::one_round_late{}, axis::gather_mean<>{}}; });
+  as_if_fixed([] {  // what came says how long rounds are from then on
+    const axis::growing grows{{.local_steps = 2, .most = 8, .factor = 2, .tolerance = 0.5}};
+    return comm::rounds{grows, axis::one_round_late{}, axis::gather_mean<>{}};
+  });
   as_if_fixed([] {
     presets::distro_options o;
     o.momentum = 0.9F;

@@ -159,3 +159,22 @@ TEST_CASE("stacked turns: a peer whose values are not finite sits a turn out, wh
     CHECK(same);
   }
 }
+
+TEST_CASE("stacked turns: the run's last mean of parameters is of what the first policy made of them", "[comm][fast]") {
+  // The first policy goes back to where the run began, in each of its turns, and the last record is one of both.
+  const auto policy = [] {
+    return comm::stacked{comm::rounds{axis::every{4}, axis::gather_mean<>{}, axis::outer<optim::sgd>{0.0F}}, averaged(3)};
+  };
+  std::vector<float> begin;
+  float gone = 0;
+  support::elastic_options o{.peers = 3, .rounds = 10};
+  o.watches = [&](std::uint32_t, std::span<const std::int32_t>, std::span<const float> parameters) {
+    if (begin.empty()) begin.assign(parameters.begin(), parameters.end());
+    gone = std::max(gone, support::farthest(begin, parameters));
+  };
+  support::elastic_cluster<decltype(policy)> cluster{policy, o};
+  cluster.boot();
+  REQUIRE(cluster.run(10min));
+  CHECK(gone > 0.01F);
+  for (std::uint32_t host = 0; host < 3; ++host) CHECK(support::farthest(begin, cluster.parameters(host)) == 0.0F);
+}

@@ -143,13 +143,15 @@ class fixed_turns {
 
   /// Takes the result of the round before, sends this round's row, and applies what there is.
   static result<void> relay(auto& ctx, Core& c, state& s) {
-    if (s.pending) {
+    const bool came = s.pending;
+    if (came) {
       if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
       if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
       CAUSEWAY_TRY(c.finish(ctx, s));
       if constexpr (replaces) {
         CAUSEWAY_TRY(apply(ctx, c, s));
       } else {
+        CAUSEWAY_TRY(c.measure(ctx, s));
         CAUSEWAY_TRY(c.rows.keep_late(ctx, s));
         c.close(ctx, s);
         s.arrived = true;
@@ -162,13 +164,17 @@ class fixed_turns {
     s.pending = true;
     s.waited = 0;
     if constexpr (!replaces) CAUSEWAY_TRY(c.rows.land_late(ctx, s));
-    if constexpr (Core::meets) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(s)));
+    if (Core::meets || (came && !replaces)) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(s)));
+    if (came && !replaces) CAUSEWAY_TRY(tell(ctx, c, s));
     restart(c, s);
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
   }
 
   static result<void> apply(auto& ctx, Core& c, state& s) {
     CAUSEWAY_TRY(c.apply(ctx, s));
+    return tell(ctx, c, s);
+  }
+  static result<void> tell(auto& ctx, Core& c, const state& s) {
     if constexpr (Core::tells && !Core::meets) return c.trigger.tell(ctx, c.report_of(s));
     return {};
   }

@@ -39,11 +39,13 @@ struct late_rows {
   /// Applies what `came`, and makes the rows of the next turn.
   static result<void> make(auto& ctx, Core& c, const auto& due, bool came) {
     for (state* s : due) {
+      if (came && !Core::has_statistics(ctx)) CAUSEWAY_TRY(c.measure(ctx, *s));
       if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
       if (came) c.close(ctx, *s);
       s->arrived = came;
       CAUSEWAY_TRY(compose(ctx, c, *s));
       CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
+      if (came) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(*s)));
       s->pending = s->since > 0 && !s->is_of_nothing(ctx);  // who made no step for it has nothing to keep
       s->waited = 0;
       s->restart();

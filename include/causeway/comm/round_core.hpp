@@ -309,6 +309,7 @@ struct round_core {
     }
     return {};
   }
+  result<void> measure(auto& ctx, state& one) { return measure(ctx, std::array{&one}); }
   [[nodiscard]] double movement(const state& s) const {
     if (!laws::mix.watches_movement || squares[s.squares_at + 1] <= 0) return 0;
     return std::sqrt(squares[s.squares_at] / squares[s.squares_at + 1]);
@@ -333,8 +334,7 @@ struct round_core {
 
   /// The result is there: use it.
   result<void> apply(auto& ctx, state& s) {
-    state* const one[]{&s};
-    if (!has_statistics(ctx)) CAUSEWAY_TRY(measure(ctx, one));
+    if (!has_statistics(ctx)) CAUSEWAY_TRY(measure(ctx, s));
     const axis::exchange_report report = report_of(s);
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);

@@ -136,6 +136,13 @@ struct round_state {
     compute_seconds = 0;
   }
 
+  /// The same, and its row waits, or is on its way, during the steps that follow.
+  void leave_pending() noexcept {
+    pending = true;
+    waited = 0;
+    restart();
+  }
+
   /// What a row counts by, of a policy that `weighs` rows or not.
   [[nodiscard]] std::uint64_t counts_as(auto& ctx, bool weighs) const {
     return weighs || ctx.contribution().divides_batches() ? behind : 1;

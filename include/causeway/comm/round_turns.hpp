@@ -141,23 +141,23 @@ class round_turns {
       for (state& s : c.states) {
         if (s.pending || s.due_at > step || s.is_of_nothing(ctx)) continue;
         CAUSEWAY_TRY(compose(ctx, c, s));
-        s.pending = true;
-        s.waited = 0;
-        s.restart();
+        s.leave_pending();
       }
     }
     return {};
   }
-  /// Makes the rows, and lets this peer into the exchange.
+  /// Makes the rows, and lets this peer into the exchange. At the run's end parameters themselves are the row.
   result<void> prepare(auto& ctx, Core& c, const due_list& due) {
     for (state* s : due) {
       if (!s->pending) CAUSEWAY_TRY(compose(ctx, c, *s));
       CAUSEWAY_TRY(ctx.check_own(s->input));
     }
     CAUSEWAY_TRY(ctx.enter_exchange());
-    return {};
+    if (!ends_alike(ctx)) return {};
+    c.rows.updates().resize(ctx.parameters().size());
+    return ctx.rows().copy(c.rows.updates(), ctx.parameters());
   }
-  /// Sends them. At the run's end parameters themselves go by `receive` alone.
+  /// Sends them. Parameters themselves go by `receive` alone.
   result<void> launch(auto& ctx, Core& c, const due_list& due) {
     sent_in_ = ctx.attempt();
     if (ends_alike(ctx)) return {};
@@ -324,11 +324,7 @@ class round_turns {
 
   result<void> depart(auto& ctx, Core& c, due_list due) {
     CAUSEWAY_TRY(send(ctx, c, due));
-    for (state* s : due) {
-      s->pending = true;
-      s->waited = 0;
-      s->restart();
-    }
+    for (state* s : due) s->leave_pending();
     return ctx.is_last_exchange() ? exchange(ctx, c) : result<void>{};
   }
 
@@ -347,13 +343,11 @@ class round_turns {
   /// Whether the turn is the run's last, and of parameters themselves: then it is their mean over all, whatever was due.
   [[nodiscard]] static bool ends_alike(auto& ctx) { return keeps_means && ctx.is_last_exchange(); }
 
-  /// The run's last turn where parameters are exchanged: updates ← their mean over all.
+  /// The run's last turn where parameters are exchanged: updates, which are this peer's, ← their mean over all.
   result<void> mean_of_all(auto& ctx, Core& c) {
     for (state& s : c.states) s.cancel();
     auto& mean = c.rows.updates();
     if (ctx.keeps_result() && !ctx.knows_result()) return ctx.left_exchange(mean);  // it is there, of several rows
-    mean.resize(ctx.parameters().size());
-    CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
     const std::uint64_t part = c.first_part + c.states.size();
     if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
     const state& one = c.states.front();

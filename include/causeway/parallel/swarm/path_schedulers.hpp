@@ -14,11 +14,8 @@
 #include <causeway/stage/any_router.hpp>
 #include <causeway/stage/routing.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -46,7 +43,6 @@ class path_schedulers {
   CAUSEWAY_DECL void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m);
   CAUSEWAY_DECL void measured(net::peer_id id, double seconds);
   CAUSEWAY_DECL void link(net::peer_id a, net::peer_id b, double seconds);
-
   [[nodiscard]] double link(net::peer_id a, net::peer_id b) const { return all_.front().known().link(a, b); }
 
   // ---- a turn ----------------------------------------------------------------------------------------------------------
@@ -55,7 +51,6 @@ class path_schedulers {
   /// rest.
   CAUSEWAY_DECL void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
                            std::uint32_t batch, const std::set<net::peer_id>& from = {});
-
   CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::report& r);
   CAUSEWAY_DECL void take(net::peer_id from, swarm_wire::contributed c);
   CAUSEWAY_DECL void summed(std::uint32_t stage, bool has);

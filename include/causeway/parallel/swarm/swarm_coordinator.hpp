@@ -19,17 +19,13 @@
 #include <causeway/parallel/swarm/swarm_table_sync.hpp>
 #include <causeway/stage/any_router.hpp>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
@@ -72,7 +68,6 @@ class swarm_coordinator {
   // ---- coordinating ---------------------------------------------------------------------------------------------------
 
   CAUSEWAY_DECL void elect();
-
   CAUSEWAY_DECL void send_report();
 
   /// To the coordinator, also where that is this peer.
@@ -112,7 +107,6 @@ class swarm_coordinator {
 
   /// Queues are looked at with every heartbeat, and compared when it is time.
   CAUSEWAY_DECL void balance(time_point now);
-
   CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
 
   // ---- for the other parts ---------------------------------------------------------------------------------------------
@@ -147,11 +141,9 @@ class swarm_coordinator {
 
   // The first time, others may be inside the turn already.
   CAUSEWAY_DECL void coordinate(bool from_the_beginning);
-
   CAUSEWAY_DECL void claim_coordination();
 
   CAUSEWAY_DECL void follow(peer_directory::coordinator_choice d);
-
   CAUSEWAY_DECL void steer();
   // Only when one of them has said something new.
   CAUSEWAY_DECL void look_for_sums();

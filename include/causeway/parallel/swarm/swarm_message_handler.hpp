@@ -21,7 +21,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
@@ -53,7 +52,6 @@ class basic_swarm_message_handler final : public net::fabric_events {
   /// Announced tensors of this turn whose data can be received now: those from whom the orders name. Others wait for their
   /// order or their turn, so nobody else makes this peer set memory aside.
   [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> take_announcements();
-
   [[nodiscard]] std::size_t waiting_announcements() const noexcept { return announcements_.size(); }
 
  private:

@@ -10,9 +10,7 @@
 #include <causeway/parallel/swarm/swarm_messages.hpp>
 #include <causeway/parallel/swarm/swarm_state.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <set>
 #include <string>
 #include <utility>
@@ -50,7 +48,6 @@ class swarm_messenger {
 
   /// Whether the order is of the path that this peer is on, or gets on with it.
   CAUSEWAY_DECL bool takes_path_of(const swarm_wire::order& o);
-
   CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
 
   CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
@@ -60,7 +57,6 @@ class swarm_messenger {
 
   /// Asks these for an echo.
   CAUSEWAY_DECL void probe(const std::vector<net::peer_id>& some, time_point now);
-
   CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
 
   [[nodiscard]] std::size_t addresses() const noexcept { return addresses_.size(); }

@@ -19,9 +19,7 @@
 #include <causeway/parallel/swarm/swarm_shares.hpp>
 #include <causeway/stage/any_router.hpp>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

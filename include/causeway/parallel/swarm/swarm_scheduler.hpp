@@ -18,8 +18,6 @@
 #include <causeway/stage/any_router.hpp>
 #include <causeway/stage/routing.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -55,7 +53,6 @@ class swarm_scheduler {
   /// its stage, if there is one, computes that micro-batch. Whom it happens to again within 64 steps gets nothing for 2, 4
   /// ... 64 of them, unless its stage has nobody else.
   CAUSEWAY_DECL void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m);
-
   [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
   [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
 
@@ -64,9 +61,7 @@ class swarm_scheduler {
   /// `from`: peers whose reports are waited for, because another coordinator had begun the turn; none at its beginning.
   CAUSEWAY_DECL void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
                            std::set<net::peer_id> from = {});
-
   CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::report& r);
-
   CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::contributed& c);
 
   /// Whether a living peer of the stage has the sum of all its micro-batches: then nothing can be lost there any more.
@@ -106,7 +101,6 @@ class swarm_scheduler {
 
   // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
   CAUSEWAY_DECL [[nodiscard]] bool counts_earlier_turns() const;
-
   CAUSEWAY_DECL [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const;
   [[nodiscard]] static bool covered(const batch& b) noexcept { return b.missing == 0; }
 
@@ -125,7 +119,6 @@ class swarm_scheduler {
   }
   CAUSEWAY_DECL void hold(std::uint32_t m, std::uint32_t stage, net::peer_id who);
   CAUSEWAY_DECL void set_started(std::uint32_t m);
-
   CAUSEWAY_DECL void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss);
 
   CAUSEWAY_DECL void take_contents(net::peer_id from, std::uint32_t stage, const swarm_wire::report& r);
@@ -135,7 +128,6 @@ class swarm_scheduler {
 
   // Mends first, then starts as many as may be under way.
   CAUSEWAY_DECL void pump();
-
   CAUSEWAY_DECL bool start(std::uint32_t m);
 
   // From that stage up. The version of the order that says so names the pass.
@@ -150,7 +142,6 @@ class swarm_scheduler {
 
   // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
   CAUSEWAY_DECL bool all_served(std::uint32_t m);
-
   CAUSEWAY_DECL void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs);
 
   // It may not have heard of everything: orders that it knows do no harm.

@@ -26,7 +26,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// To be used with the fabric's lock held, but for options, log and fabric, which stay as they are.
 struct swarm_state {
   CAUSEWAY_DECL swarm_state(std::shared_ptr<net::fabric> over, swarm_options of, log_sink to);
-
   [[nodiscard]] bool in_training() const { return swarm_wire::trains(micro_batches.turn()); }
   [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(micro_batches.turn()); }
   [[nodiscard]] bool has_sum() const { return in_training() && gradients.has_sum(step()); }

@@ -71,10 +71,8 @@ class swarm_table_sync {
   CAUSEWAY_DECL void ask_the_other_end();
   /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
   CAUSEWAY_DECL void asks_itself();
-
   CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_request& r);
   CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_piece& p);
-
   CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
 
   /// What comes from the other end.

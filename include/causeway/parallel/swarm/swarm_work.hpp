@@ -20,15 +20,11 @@
 #include <causeway/parallel/tensor_mailbox.hpp>
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -88,7 +84,6 @@ class swarm_work {
   /// What this peer has of the turn came to values that are not finite, or to no purpose.
   CAUSEWAY_DECL void throw_work_away();
   CAUSEWAY_DECL void leave_with_nothing();
-
   CAUSEWAY_DECL void forget_gradient();
 
   /// Where a policy exchanges gradients: all of it was dropped, and the policy's row of it with that.
@@ -133,7 +128,6 @@ class swarm_work {
   CAUSEWAY_DECL [[nodiscard]] swarm_crossing output(std::uint32_t m, bool backward) const;
   // The one before this that the micro-batch passes; 0 for stage 0.
   CAUSEWAY_DECL [[nodiscard]] std::uint32_t stage_below(std::uint32_t m) const;
-
   CAUSEWAY_DECL result<void> compute_back(const swarm_task& task, time_point begin);
 
   // The first one pays for memory and caches, and says nothing of those to come: 0.

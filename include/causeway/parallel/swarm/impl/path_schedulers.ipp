@@ -5,6 +5,7 @@
 #include <causeway/parallel/swarm/path_schedulers.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {

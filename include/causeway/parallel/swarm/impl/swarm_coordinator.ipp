@@ -5,6 +5,9 @@
 #include <causeway/parallel/swarm/swarm_coordinator.hpp>
 
 #include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 

@@ -4,6 +4,8 @@
 
 #include <causeway/parallel/swarm/swarm_message_handler.hpp>
 
+#include <variant>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::on_up(net::peer_index link, net::peer_id id,

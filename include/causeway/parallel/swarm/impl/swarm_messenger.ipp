@@ -4,6 +4,9 @@
 
 #include <causeway/parallel/swarm/swarm_messenger.hpp>
 
+#include <algorithm>
+#include <cstdint>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 CAUSEWAY_DECL void swarm_messenger::announce() { tell_all(my_.status()); }

@@ -5,6 +5,7 @@
 #include <causeway/parallel/swarm/swarm_scheduler.hpp>
 
 #include <algorithm>
+#include <cstddef>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 

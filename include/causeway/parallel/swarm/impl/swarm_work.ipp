@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
+#include <string>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 

@@ -27,15 +27,15 @@ namespace {
 using models = std::array<std::span<float>, 2>;
 using samples = std::array<float, 2>;
 constexpr std::uint64_t H = support::steps_of_round;
-constexpr float rate = 0.7F, momentum = 0.3F;
+constexpr float rate = 0.7F, usual_momentum = 0.3F;
 
 auto by_speed(std::uint32_t parts) { return axis::batch_by_speed{{.local_steps = H, .sequences = parts}}; }
-auto outer(float of = momentum) { return axis::outer<optim::nesterov>{rate, optim::nesterov{{.momentum = of}}}; }
+auto outer(float of = usual_momentum) { return axis::outer<optim::nesterov>{rate, optim::nesterov{{.momentum = of}}}; }
 
 /// Everything a round late; with what was not sent in the live parameters, which is nothing here; or a step late.
 template <std::uint32_t Parts = 12, class Order = stage::one_f_one_b>
 struct late : support::divided_batches<Parts, Order> {
-  static constexpr float momentum = ::momentum;
+  static constexpr float momentum = usual_momentum;
   static constexpr bool own_is_fresh = false, keeps_unsent = false;
   static auto policy() { return comm::rounds{by_speed(Parts), axis::one_round_late{}, axis::split_mean<>{}, outer()}; }
 };
@@ -144,7 +144,7 @@ support::parameters a_round_late(const support::elastic_world_options& o, const 
 
 /// Rows made after each third step, and exchanged after the next, or the run's last.
 support::parameters replayed(const support::elastic_world_options& o, const divided_run& run, weights by) {
-  support::outer_by_hand step{momentum};
+  support::outer_by_hand step{usual_momentum};
   std::array<std::vector<float>, 2> sent, at_send;
   samples since{}, behind{};
   bool pending = false;
@@ -174,7 +174,7 @@ support::parameters replayed(const support::elastic_world_options& o, const divi
 
 template <class Options>
 support::parameters stacked(const support::elastic_world_options& o, const divided_run& run, weights by) {
-  support::outer_by_hand outer{momentum};
+  support::outer_by_hand outer{usual_momentum};
   samples of_means{}, of_rows{};
   return by_hand(o, run, [&](std::uint64_t steps, std::span<float> shared, const models& all, const samples& in_force) {
     add(of_means, in_force);

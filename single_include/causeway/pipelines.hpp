@@ -4872,6 +4872,245 @@ class fabric {
 
 #endif  // CAUSEWAY_NET_FABRIC_HPP
 
+// ---- causeway/stage/routing.hpp ----
+#ifndef CAUSEWAY_STAGE_ROUTING_HPP
+#define CAUSEWAY_STAGE_ROUTING_HPP
+
+// Which peer of each stage a micro-batch goes through, where several peers serve every stage. What is known of the peers is
+// in a roster; a router is a value that chooses from it. Randomness comes from seeds alone: the same events in the same
+// order give the same paths.
+
+#include <map>
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
+
+/// Names no peer: the micro-batch leaves this stage out, or nobody serves it.
+inline constexpr net::peer_id nobody = 0;
+
+/// One peer for every stage.
+using path = std::vector<net::peer_id>;
+
+/// A peer that serves a stage.
+struct server {
+  net::peer_id id = nobody;
+  double seconds = 0;   ///< expected for one micro-batch, forward and backward; 0: not known yet
+  bool banned = false;  ///< it failed since it was announced last
+};
+
+/// Who serves what, and how quickly, as far as the one who routes knows. Copyable; no thread safety. Peers of a stage are
+/// in ascending order of their ids, whatever the order in which they came.
+class roster {
+ public:
+  /// `smoothing`: weight of the newest measurement in the moving average of a peer's seconds.
+  CAUSEWAY_DECL explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
+
+  [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stages_.size()); }
+  [[nodiscard]] std::span<const server> at(std::uint32_t stage) const { return stages_[stage]; }
+
+  /// The peer says that it serves `stage`: a ban ends, and it leaves the stage that it served before.
+  CAUSEWAY_DECL void announced(net::peer_id id, std::uint32_t stage);
+
+  CAUSEWAY_DECL void gone(net::peer_id id);
+
+  /// It is not chosen before it has been announced again.
+  CAUSEWAY_DECL void ban(net::peer_id id);
+
+  /// A micro-batch took it so long.
+  CAUSEWAY_DECL void measured(net::peer_id id, double seconds);
+
+  /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
+  CAUSEWAY_DECL void link(net::peer_id a, net::peer_id b, double seconds);
+  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
+
+  /// Those that may be chosen.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
+
+  /// Of a peer, or the mean of its stage's known ones while it has shown nothing; 1 where nobody has.
+  CAUSEWAY_DECL [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
+
+ private:
+  static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
+  CAUSEWAY_DECL static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
+
+  CAUSEWAY_DECL void erase(std::uint32_t stage, net::peer_id id);
+  CAUSEWAY_DECL [[nodiscard]] server* find(net::peer_id id);
+
+  std::vector<std::vector<server>> stages_;
+  std::map<std::pair<net::peer_id, net::peer_id>, double> delays_;
+  double smoothing_;
+};
+
+/// The micro-batches of a step.
+struct step_size {
+  std::uint64_t step = 0;
+  std::uint32_t micro_batches = 1;
+  std::uint32_t stages = 1;
+};
+
+/// - `begin(size, roster)`: a step begins; called again when the peers have changed.
+/// - `choose(roster, stage, micro_batch)`: a peer of that stage that is not banned, or `nobody` if there is none.
+/// - `runs(size, stage, micro_batch)`: whether the micro-batch passes the stage at all. A function of its arguments and the
+///   router's options alone, so that all peers know it. The first and the last stage always run.
+template <class R>
+concept Router = Movable<R> && DefaultInitializable<R> &&
+    requires(R& r, const R& fixed, const roster& known, const step_size& size, std::uint32_t n) {
+  { R::name } -> ConvertibleTo<std::string_view>;
+  r.begin(size, known);
+  { r.choose(known, n, n) } -> std::same_as<net::peer_id>;
+  { fixed.runs(size, n, n) } -> std::same_as<bool>;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_ROUTING_HPP
+
+// ---- causeway/stage/impl/routing.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+#define CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
+
+CAUSEWAY_DECL roster::roster(std::uint32_t stages, double smoothing) : stages_(stages), smoothing_{smoothing} {
+  CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
+}
+
+CAUSEWAY_DECL void roster::link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
+
+CAUSEWAY_DECL std::pair<net::peer_id, net::peer_id> roster::ordered(net::peer_id a, net::peer_id b) {
+  return std::minmax(a, b);
+}
+
+CAUSEWAY_DECL void roster::announced(net::peer_id id, std::uint32_t stage) {
+  CAUSEWAY_EXPECT(id != nobody && stage < stages());
+  for (std::uint32_t s = 0; s < stages(); ++s) {
+    if (s != stage) erase(s, id);
+  }
+  auto& all = stages_[stage];
+  const auto place = std::lower_bound(all.begin(), all.end(), id, before);
+  if (place != all.end() && place->id == id) {
+    place->banned = false;
+  } else {
+    all.insert(place, {id, 0, false});
+  }
+}
+
+CAUSEWAY_DECL void roster::gone(net::peer_id id) {
+  for (std::uint32_t s = 0; s < stages(); ++s) erase(s, id);
+  std::erase_if(delays_, [id](const auto& d) { return d.first.first == id || d.first.second == id; });
+}
+
+CAUSEWAY_DECL void roster::ban(net::peer_id id) {
+  if (server* s = find(id)) s->banned = true;
+}
+
+CAUSEWAY_DECL void roster::measured(net::peer_id id, double seconds) {
+  server* const s = find(id);
+  if (s == nullptr || !(seconds > 0)) return;
+  s->seconds = s->seconds > 0 ? (1 - smoothing_) * s->seconds + smoothing_ * seconds : seconds;
+}
+
+CAUSEWAY_DECL double roster::link(net::peer_id a, net::peer_id b) const {
+  const auto known = delays_.find(ordered(a, b));
+  return known == delays_.end() ? 0.0 : known->second;
+}
+
+CAUSEWAY_DECL std::vector<server> roster::usable(std::uint32_t stage) const {
+  std::vector<server> all;
+  for (const server& s : stages_[stage]) {
+    if (!s.banned) all.push_back(s);
+  }
+  return all;
+}
+
+CAUSEWAY_DECL double roster::expected_seconds(std::uint32_t stage, net::peer_id id) const {
+  double sum = 0, known = 0;
+  for (const server& s : stages_[stage]) {
+    if (s.id == id && s.seconds > 0) return s.seconds;
+    sum += s.seconds;
+    known += s.seconds > 0 ? 1 : 0;
+  }
+  return known > 0 ? sum / known : 1.0;
+}
+
+CAUSEWAY_DECL void roster::erase(std::uint32_t stage, net::peer_id id) {
+  std::erase_if(stages_[stage], [id](const server& s) { return s.id == id; });
+}
+
+CAUSEWAY_DECL server* roster::find(net::peer_id id) {
+  for (auto& all : stages_) {
+    for (server& s : all) {
+      if (s.id == id) return &s;
+    }
+  }
+  return nullptr;
+}
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_IPP
+#endif
+
+// ---- causeway/stage/any_router.hpp ----
+#ifndef CAUSEWAY_STAGE_ANY_ROUTER_HPP
+#define CAUSEWAY_STAGE_ANY_ROUTER_HPP
+
+// A router that is chosen while the program runs: one type for all of them, so that what routes is no template.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
+
+/// Holds a router of any type that can be copied; a copy goes on from the same state. What is moved from may only be
+/// assigned to. Cost of a choice: one indirect call more.
+class any_router {
+ public:
+  template <class R>
+    requires(!std::same_as<R, any_router> && Router<R> && std::copyable<R>)
+  any_router(R router) : it_{std::make_unique<holder<R>>(std::move(router))} {}
+  any_router(const any_router& other) : it_{other.it_->copy()} {}
+  any_router(any_router&&) noexcept = default;
+  any_router& operator=(any_router other) noexcept {
+    it_ = std::move(other.it_);
+    return *this;
+  }
+  ~any_router() = default;
+
+  void begin(const step_size& size, const roster& known) { it_->begin(size, known); }
+  [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) {
+    return it_->choose(known, stage, micro_batch);
+  }
+  [[nodiscard]] bool runs(const step_size& size, std::uint32_t stage, std::uint32_t micro_batch) const {
+    return it_->runs(size, stage, micro_batch);
+  }
+
+ private:
+  struct interface {
+    virtual ~interface() = default;
+    [[nodiscard]] virtual std::unique_ptr<interface> copy() const = 0;
+    virtual void begin(const step_size& size, const roster& known) = 0;
+    [[nodiscard]] virtual net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) = 0;
+    [[nodiscard]] virtual bool runs(const step_size& size, std::uint32_t stage, std::uint32_t micro_batch) const = 0;
+  };
+  template <class R>
+  struct holder final : interface {
+    explicit holder(R r) : router{std::move(r)} {}
+    [[nodiscard]] std::unique_ptr<interface> copy() const override { return std::make_unique<holder>(router); }
+    void begin(const step_size& size, const roster& known) override { router.begin(size, known); }
+    [[nodiscard]] net::peer_id choose(const roster& known, std::uint32_t stage, std::uint32_t micro_batch) override {
+      return router.choose(known, stage, micro_batch);
+    }
+    [[nodiscard]] bool runs(const step_size& size, std::uint32_t stage, std::uint32_t micro_batch) const override {
+      return router.runs(size, stage, micro_batch);
+    }
+    R router;
+  };
+
+  std::unique_ptr<interface> it_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
+
+#endif  // CAUSEWAY_STAGE_ANY_ROUTER_HPP
+
 // ---- causeway/nn/model_part.hpp ----
 #ifndef CAUSEWAY_NN_MODEL_PART_HPP
 #define CAUSEWAY_NN_MODEL_PART_HPP
@@ -5144,8 +5383,6 @@ CAUSEWAY_DECL std::optional<std::int64_t> better_place(std::vector<served_span> 
 // 2022). What is known of servers is measured by the client: how far away each is, how long its requests take, whether it
 // failed. The chain is the shortest path through the blocks. Petals' search is Dijkstra's or a beam's; blocks are passed in
 // their order, so a sweep from the last to the first is exact and simpler. No clock: times are given.
-
-#include <map>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage {
 
@@ -15248,7 +15485,7 @@ CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t int
 }
 
 CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
-  std::shift_left(there.begin(), there.end(), 1);
+  std::copy(there.begin() + 1, there.end(), there.begin());
   there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
 }
 
@@ -19675,183 +19912,6 @@ CAUSEWAY_DECL result<layout> templates::arrange(const cluster_snapshot& g) {
 }}}}  // namespace causeway::CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_IMPL_RECOVERY_TEMPLATES_IPP
-#endif
-
-// ---- causeway/stage/routing.hpp ----
-#ifndef CAUSEWAY_STAGE_ROUTING_HPP
-#define CAUSEWAY_STAGE_ROUTING_HPP
-
-// Which peer of each stage a micro-batch goes through, where several peers serve every stage. What is known of the peers is
-// in a roster; a router is a value that chooses from it. Randomness comes from seeds alone: the same events in the same
-// order give the same paths.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
-
-/// Names no peer: the micro-batch leaves this stage out, or nobody serves it.
-inline constexpr net::peer_id nobody = 0;
-
-/// One peer for every stage.
-using path = std::vector<net::peer_id>;
-
-/// A peer that serves a stage.
-struct server {
-  net::peer_id id = nobody;
-  double seconds = 0;   ///< expected for one micro-batch, forward and backward; 0: not known yet
-  bool banned = false;  ///< it failed since it was announced last
-};
-
-/// Who serves what, and how quickly, as far as the one who routes knows. Copyable; no thread safety. Peers of a stage are
-/// in ascending order of their ids, whatever the order in which they came.
-class roster {
- public:
-  /// `smoothing`: weight of the newest measurement in the moving average of a peer's seconds.
-  CAUSEWAY_DECL explicit roster(std::uint32_t stages = 1, double smoothing = 0.3);
-
-  [[nodiscard]] std::uint32_t stages() const noexcept { return static_cast<std::uint32_t>(stages_.size()); }
-  [[nodiscard]] std::span<const server> at(std::uint32_t stage) const { return stages_[stage]; }
-
-  /// The peer says that it serves `stage`: a ban ends, and it leaves the stage that it served before.
-  CAUSEWAY_DECL void announced(net::peer_id id, std::uint32_t stage);
-
-  CAUSEWAY_DECL void gone(net::peer_id id);
-
-  /// It is not chosen before it has been announced again.
-  CAUSEWAY_DECL void ban(net::peer_id id);
-
-  /// A micro-batch took it so long.
-  CAUSEWAY_DECL void measured(net::peer_id id, double seconds);
-
-  /// A boundary tensor takes so many seconds between the two, whichever way. 0 where nothing was measured.
-  CAUSEWAY_DECL void link(net::peer_id a, net::peer_id b, double seconds);
-  CAUSEWAY_DECL [[nodiscard]] double link(net::peer_id a, net::peer_id b) const;
-
-  /// Those that may be chosen.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<server> usable(std::uint32_t stage) const;
-
-  /// Of a peer, or the mean of its stage's known ones while it has shown nothing; 1 where nobody has.
-  CAUSEWAY_DECL [[nodiscard]] double expected_seconds(std::uint32_t stage, net::peer_id id) const;
-
- private:
-  static bool before(const server& s, net::peer_id id) noexcept { return s.id < id; }
-  CAUSEWAY_DECL static std::pair<net::peer_id, net::peer_id> ordered(net::peer_id a, net::peer_id b);
-
-  CAUSEWAY_DECL void erase(std::uint32_t stage, net::peer_id id);
-  CAUSEWAY_DECL [[nodiscard]] server* find(net::peer_id id);
-
-  std::vector<std::vector<server>> stages_;
-  std::map<std::pair<net::peer_id, net::peer_id>, double> delays_;
-  double smoothing_;
-};
-
-/// The micro-batches of a step.
-struct step_size {
-  std::uint64_t step = 0;
-  std::uint32_t micro_batches = 1;
-  std::uint32_t stages = 1;
-};
-
-/// - `begin(size, roster)`: a step begins; called again when the peers have changed.
-/// - `choose(roster, stage, micro_batch)`: a peer of that stage that is not banned, or `nobody` if there is none.
-/// - `runs(size, stage, micro_batch)`: whether the micro-batch passes the stage at all. A function of its arguments and the
-///   router's options alone, so that all peers know it. The first and the last stage always run.
-template <class R>
-concept Router = Movable<R> && DefaultInitializable<R> &&
-    requires(R& r, const R& fixed, const roster& known, const step_size& size, std::uint32_t n) {
-  { R::name } -> ConvertibleTo<std::string_view>;
-  r.begin(size, known);
-  { r.choose(known, n, n) } -> std::same_as<net::peer_id>;
-  { fixed.runs(size, n, n) } -> std::same_as<bool>;
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
-
-#endif  // CAUSEWAY_STAGE_ROUTING_HPP
-
-// ---- causeway/stage/impl/routing.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_STAGE_IMPL_ROUTING_IPP
-#define CAUSEWAY_STAGE_IMPL_ROUTING_IPP
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace stage { namespace routing {
-
-CAUSEWAY_DECL roster::roster(std::uint32_t stages, double smoothing) : stages_(stages), smoothing_{smoothing} {
-  CAUSEWAY_EXPECT(stages > 0 && smoothing > 0 && smoothing <= 1);
-}
-
-CAUSEWAY_DECL void roster::link(net::peer_id a, net::peer_id b, double seconds) { delays_[ordered(a, b)] = seconds; }
-
-CAUSEWAY_DECL std::pair<net::peer_id, net::peer_id> roster::ordered(net::peer_id a, net::peer_id b) {
-  return std::minmax(a, b);
-}
-
-CAUSEWAY_DECL void roster::announced(net::peer_id id, std::uint32_t stage) {
-  CAUSEWAY_EXPECT(id != nobody && stage < stages());
-  for (std::uint32_t s = 0; s < stages(); ++s) {
-    if (s != stage) erase(s, id);
-  }
-  auto& all = stages_[stage];
-  const auto place = std::lower_bound(all.begin(), all.end(), id, before);
-  if (place != all.end() && place->id == id) {
-    place->banned = false;
-  } else {
-    all.insert(place, {id, 0, false});
-  }
-}
-
-CAUSEWAY_DECL void roster::gone(net::peer_id id) {
-  for (std::uint32_t s = 0; s < stages(); ++s) erase(s, id);
-  std::erase_if(delays_, [id](const auto& d) { return d.first.first == id || d.first.second == id; });
-}
-
-CAUSEWAY_DECL void roster::ban(net::peer_id id) {
-  if (server* s = find(id)) s->banned = true;
-}
-
-CAUSEWAY_DECL void roster::measured(net::peer_id id, double seconds) {
-  server* const s = find(id);
-  if (s == nullptr || !(seconds > 0)) return;
-  s->seconds = s->seconds > 0 ? (1 - smoothing_) * s->seconds + smoothing_ * seconds : seconds;
-}
-
-CAUSEWAY_DECL double roster::link(net::peer_id a, net::peer_id b) const {
-  const auto known = delays_.find(ordered(a, b));
-  return known == delays_.end() ? 0.0 : known->second;
-}
-
-CAUSEWAY_DECL std::vector<server> roster::usable(std::uint32_t stage) const {
-  std::vector<server> all;
-  for (const server& s : stages_[stage]) {
-    if (!s.banned) all.push_back(s);
-  }
-  return all;
-}
-
-CAUSEWAY_DECL double roster::expected_seconds(std::uint32_t stage, net::peer_id id) const {
-  double sum = 0, known = 0;
-  for (const server& s : stages_[stage]) {
-    if (s.id == id && s.seconds > 0) return s.seconds;
-    sum += s.seconds;
-    known += s.seconds > 0 ? 1 : 0;
-  }
-  return known > 0 ? sum / known : 1.0;
-}
-
-CAUSEWAY_DECL void roster::erase(std::uint32_t stage, net::peer_id id) {
-  std::erase_if(stages_[stage], [id](const server& s) { return s.id == id; });
-}
-
-CAUSEWAY_DECL server* roster::find(net::peer_id id) {
-  for (auto& all : stages_) {
-    for (server& s : all) {
-      if (s.id == id) return &s;
-    }
-  }
-  return nullptr;
-}
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::stage::routing
-
-#endif  // CAUSEWAY_STAGE_IMPL_ROUTING_IPP
 #endif
 
 // ---- causeway/stage/routing_by_chance.hpp ----
@@ -35202,110 +35262,3733 @@ struct swarm_part_taken {
 /// that are there, which are the same at all peers of a stage.
 using gradient_place = std::function<result<double>(const std::function<result<double>()>& pass)>;
 
-/// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
-/// trainer's thread.
-class swarm_round {
- public:
-  virtual ~swarm_round() = default;
-  [[nodiscard]] virtual const swarm_options& options() const noexcept = 0;
-  /// Joins the others. Once; later calls do nothing. `agreement`: peers with another one are refused.
-  virtual void open(std::uint64_t agreement) = 0;
-  /// Before that, at both ends of a model with a tied table.
-  virtual void tie(swarm_tied_table table) = 0;
-  /// After that, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
-  /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
-  /// `late`: rows are exchanged in the step after that which they are of. `at`: see gradient_place. errc::unsupported with
-  /// a tied table.
-  virtual result<void> exchange_means(bool late, gradient_place at) = 0;
-  /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
-  /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
-  virtual void committed(bool adopted) = 0;
-  /// After the inner step: the first stage takes over the table that the last one has committed. Whether parameters
-  /// changed.
-  virtual bool put_table() = 0;
-
-  /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
-  /// step. errc::cancelled: the others are through, and nobody knows any more what came out. `path`: with the shared
-  /// parameters of that one, whatever path a peer is on.
-  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
-                                  std::optional<std::uint32_t> path) = 0;
-
-  /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
-  /// summed loss. `computer` must outlive the step.
-  virtual result<double> run(std::uint64_t step, swarm_computer& computer) = 0;
-  /// The same again, before another attempt at the exchange. Ends also when `summoned` says that the stage's peers wait in
-  /// an exchange: they are told there what is missing.
-  virtual result<void> complete(const std::function<bool()>& summoned) = 0;
-
-  /// Whether something is to be computed before the stage's peers can exchange. From any thread.
-  [[nodiscard]] virtual bool called_away() const noexcept = 0;
-  /// What this peer could put into its stage's sum.
-  [[nodiscard]] virtual swarm_holding holding() = 0;
-  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless rows are exchanged,
-  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole, or this peer's row is another now.
-  virtual result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// `sum` is the stage's, in the gradients; where rows are exchanged, all that came of the exchange, one after the other.
-  /// `gradient`: what of it counts in the norm. Nobody has been told. What is on disk before `all_summed` tells the other
-  /// stages lets this one take the step, whoever is lost afterwards. `sum` must stay until then.
-  virtual result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) = 0;
-  /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
-  /// values, what only others may ask for.
-  virtual void restore_sum(const swarm_sum& kept) = 0;
-  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all, and then what `sum` was
-  /// called with, added up. The first stage of a model with a tied table waits until the last one has committed the step,
-  /// and its table is here.
-  virtual result<std::vector<double>> all_summed() = 0;
-  /// What the stage's peers take for that: `sum` gives it out.
-  virtual void agreed(std::span<const double> all) = 0;
-  [[nodiscard]] virtual float norm() const = 0;
-
-  /// Micro-batches in this peer's gradient.
-  [[nodiscard]] virtual std::uint64_t contributed() = 0;
-
-  /// With local steps, after `run`: this peer is through with the step, for which its contributions count. If an exchange
-  /// follows, `round` computes what is missing before it, of all steps since the last one; it must outlive the exchange.
-  virtual void end_local_step(std::uint64_t, swarm_computer&) {}
-  /// After such a step, while this peer waits for mates: another coordinates now, who may not know that the step is over,
-  /// and hears so when this peer begins the next one.
-  [[nodiscard]] virtual bool is_waited_for() = 0;
-  /// With local steps: the one under way is the run's last.
-  [[nodiscard]] virtual bool run_ends() = 0;
-  /// With local steps: values[i] ← its sum over all stages, once the stage's peers have `agreed`; until then they must stay
-  /// where they are. In every attempt anew, before `keep_sum`. All stages take what the first one has committed.
-  virtual result<void> sum(std::span<double> values, const collective::collective_options&) = 0;
-  /// Memory for what they came to last, of at most so many numbers in one exchange. It belongs to what the stage's peers
-  /// hold alike: whoever has a committed state can tell the other stages what they decided by.
-  virtual std::span<std::byte> decision(std::size_t most) = 0;
-  /// With local steps, before the first turn: no mean of the stage's peers is everybody's, since they exchange in groups
-  /// and have values of their own, or come to more than a mean. None is kept for another attempt.
-  virtual void meets_in_groups() = 0;
-  /// Likewise: called wherever this peer waits in a turn. None: nothing is.
-  virtual void meanwhile(std::function<void()> what) = 0;
-  /// With local steps, before the first turn: the model is made of modules, and this peer is on one of `count` paths
-  /// through them in each round, which is `taken` when it takes its first micro-batch; `put` writes that path's shared
-  /// parameters.
-  virtual result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t path)> taken,
-                                    std::function<void(std::uint32_t path, std::span<float> to)> put) = 0;
-  /// With local steps, before a turn: whether this peer has values to compute with. If not, it serves nothing.
-  virtual void has_values(bool it_has) = 0;
-  /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
-  /// others are given it. It serves again with the next turn that it begins.
-  virtual void throw_away() = 0;
-  /// With local steps: the micro-batches that this peer has stepped on since the last exchange, of all steps of the round.
-  [[nodiscard]] virtual swarm_wire::batch_set progress() const { return {}; }
-  /// What a micro-batch takes here, forward and backward; 0: not known yet.
-  [[nodiscard]] virtual double seconds_per_micro_batch() { return 0; }
-  /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
-  /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
-  [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;
-  /// On the clock of deadlines.
-  [[nodiscard]] virtual time_point now() = 0;
-  [[nodiscard]] virtual std::string describe() = 0;
-};
+/// See swarm_peer.hpp.
+template <class Whole>
+class basic_swarm_peer;
+using swarm_peer = basic_swarm_peer<void>;
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_OPTIONS_HPP
+
+// ---- causeway/parallel/swarm/swarm_peer.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
+
+// A peer of a swarm, on the trainer's thread: the steps, the exchange with the stage's other peers, and the part that
+// waits. What it is made of is in swarm_parts.hpp.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+template <class Whole>
+struct basic_swarm_parts;
+
+/// For who watches a peer, on the trainer's thread. Empty ones are not called.
+struct swarm_watch {
+  /// What is to compute a step in the place of the computer that was made for it; it passes on to that what it does not do
+  /// itself, and outlives the step.
+  std::function<swarm_computer&(std::uint64_t step, swarm_computer& made)> computes{};
+  /// In an exchange: everybody's holdings, this peer's at `self`, and what it puts in.
+  std::function<void(std::span<const swarm_holding> all, std::size_t self, const result<swarm_part_taken>& part)>
+      takes_part{};
+  std::function<void()> steps{};    ///< after `run`, and after `end_local_step`
+  std::function<void()> commits{};  ///< after `committed`
+};
+
+/// A peer of a swarm: its part in the steps, as train/swarm_group.hpp, parallel/swarm.hpp and local_swarm.hpp use it.
+/// Threading: all functions from the trainer's thread; `called_away` and `describe` from any.
+template <class Whole>
+class basic_swarm_peer {
+ public:
+  basic_swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, stage::routing::any_router router,
+                   log_sink log = {});
+  basic_swarm_peer(const basic_swarm_peer&) = delete;
+  basic_swarm_peer& operator=(const basic_swarm_peer&) = delete;
+  ~basic_swarm_peer();
+
+  /// Before the first step.
+  void watch(swarm_watch by) { watch_ = std::move(by); }
+
+  [[nodiscard]] const swarm_options& options() const noexcept;
+
+  /// Joins the others. Once; later calls do nothing. `agreement`: peers with another one are refused.
+  void open(std::uint64_t agreement);
+
+  /// Before `open`, at both ends of a model with a tied table.
+  void tie(swarm_tied_table table);
+
+  /// After `open`, before the first step: the communication policy makes a row of this peer's gradient, which is to be the
+  /// mean over its micro-batches, and exchanges a mean of all rows; it may round them, and keep what that leaves out.
+  /// `late`: rows are exchanged in the step after that which they are of. `at`: see gradient_place. errc::unsupported with
+  /// a tied table.
+  result<void> exchange_means(bool late, gradient_place at);
+
+  // ---- a step --------------------------------------------------------------------------------------------------------
+
+  /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
+  /// summed loss. `made`, which computes, must outlive the step.
+  result<double> run(std::uint64_t step, swarm_computer& made);
+
+  /// The same again, before another attempt at the exchange. Ends also when `summoned` says that the stage's peers wait in
+  /// an exchange: they are told there what is missing.
+  result<void> complete(const std::function<bool()>& summoned);
+
+  /// With local steps, after `run`: this peer is through with the step, for which its contributions count. If an exchange
+  /// follows, `round` computes what is missing before it, of all steps since the last one; it must outlive the exchange.
+  void end_local_step(std::uint64_t step, swarm_computer& round);
+  /// With local steps: the one under way is the run's last.
+  [[nodiscard]] bool run_ends();
+  /// With local steps, before the first turn: no mean of the stage's peers is everybody's, since they exchange in groups
+  /// and have values of their own, or come to more than a mean. None is kept for another attempt.
+  void meets_in_groups();
+  /// With local steps, before the first turn: the model is made of modules, and this peer is on one of `count` paths
+  /// through them in each round, which is `taken` when it takes its first micro-batch; `put` writes that path's shared
+  /// parameters.
+  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                            std::function<void(std::uint32_t, std::span<float>)> put);
+  /// With local steps, before a turn: whether this peer has values to compute with. If not, it serves nothing.
+  void has_values(bool it_has);
+  /// Likewise: called wherever this peer waits in a turn. None: nothing is.
+  void meanwhile(std::function<void()> what) { meanwhile_ = std::move(what); }
+  /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
+  /// others are given it. It serves again with the next turn that it begins.
+  void throw_away();
+  /// With local steps: the micro-batches that this peer has stepped on since the last exchange, of all steps of the round.
+  [[nodiscard]] swarm_wire::batch_set progress() const;
+
+  /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
+  /// step. errc::cancelled: the others are through, and nobody knows any more what came out. `path`: with the shared
+  /// parameters of that one, whatever path a peer is on.
+  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
+                          std::optional<std::uint32_t> path);
+
+  /// Whether something is to be computed before the stage's peers can exchange. From any thread.
+  [[nodiscard]] bool called_away() const noexcept;
+  /// After such a step, while this peer waits for mates: another coordinates now, who may not know that the step is over,
+  /// and hears so when this peer begins the next one.
+  [[nodiscard]] bool is_waited_for();
+
+  /// What this peer could put into its stage's sum.
+  [[nodiscard]] swarm_holding holding();
+
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, unless rows are exchanged,
+  /// and gives the weights in the sum. errc::cancelled: the parts do not make the whole, or this peer's row is another now.
+  result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self);
+
+  /// `sum` is the stage's, in the gradients; where rows are exchanged, all that came of the exchange, one after the other.
+  /// `gradient`: what of it counts in the norm. Nobody has been told. What is on disk before `all_summed` tells the other
+  /// stages lets this one take the step, whoever is lost afterwards. `sum` must stay until then.
+  result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient);
+
+  /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
+  /// values, what only others may ask for.
+  void restore_sum(const swarm_sum& kept);
+
+  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all, and then what `sum` was
+  /// called with, added up. The first stage of a model with a tied table waits until the last one has committed the step,
+  /// and its table is here.
+  result<std::vector<double>> all_summed();
+
+  /// With local steps: values[i] ← its sum over all stages, once the stage's peers have `agreed`; until then they must stay
+  /// where they are. In every attempt anew, before `keep_sum`. All stages take what the first one has committed.
+  result<void> sum(std::span<double> values, const collective::collective_options&);
+  /// Memory for what they came to last, of at most so many numbers in one exchange. It belongs to what the stage's peers
+  /// hold alike: whoever has a committed state can tell the other stages what they decided by.
+  std::span<std::byte> decision(std::size_t most);
+  /// What that memory holds.
+  [[nodiscard]] std::optional<swarm_wire::stage_sum> decided() const;
+
+  /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
+  /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
+  void committed(bool adopted);
+  /// After the inner step: the first stage takes over the table that the last one has committed. Whether parameters
+  /// changed.
+  bool put_table();
+
+  /// What the stage's peers take for that: `sum` gives it out.
+  void agreed(std::span<const double> all);
+  [[nodiscard]] float norm() const { return static_cast<float>(norm_); }
+
+  /// Micro-batches in this peer's gradient.
+  [[nodiscard]] std::uint64_t contributed();
+
+  /// What a micro-batch takes here, forward and backward; 0: not known yet.
+  [[nodiscard]] double seconds_per_micro_batch();
+
+  /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
+  /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
+  [[nodiscard]] std::optional<std::uint32_t> asked_to_move();
+
+  /// On the clock of deadlines.
+  [[nodiscard]] time_point now();
+
+  /// Whom this peer waits for, and who coordinates. From any thread.
+  [[nodiscard]] std::string describe();
+
+  /// Micro-batches that this peer, as coordinator, had to route again.
+  [[nodiscard]] std::uint64_t rerouted();
+  [[nodiscard]] bool coordinates();
+
+ private:
+  [[nodiscard]] bool exchanges_rows() const;
+
+  // The gradients become the mean over this peer's micro-batches, for the policy to make its row of. `row_of`: those that
+  // its last row is of. errc::cancelled: it must make another one.
+  result<void> make_mean(const swarm_wire::batch_set& row_of);
+
+  result<swarm_part_taken> part_of(std::span<const swarm_holding> all, std::size_t self);
+
+  // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
+  [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan);
+
+  void has_summed(const swarm_wire::stage_sum& what);
+
+  // A peer whose values are not finite takes what others of its stage come to; its next step mends it.
+  result<void> leave_evaluation_to_others(const error& why);
+
+  // ---- local steps ----------------------------------------------------------------------------------------------------
+
+  // What this peer contributed counts if the coordinator said so; else others may have been given it, or nobody knows.
+  result<double> run_alone(std::uint64_t step, swarm_computer& computer);
+
+  // ---- waiting --------------------------------------------------------------------------------------------------------
+
+  result<void> work_until(const std::function<bool()>& done, const std::function<bool()>& summoned = {});
+
+  result<void> wait_a_while(const std::function<bool()>& done, duration most);
+
+  static constexpr duration look_around = std::chrono::milliseconds{100}, a_moment = std::chrono::milliseconds{5};
+
+  std::unique_ptr<basic_swarm_parts<Whole>> parts_;
+  swarm_watch watch_;
+  std::function<void()> meanwhile_;
+  std::uint64_t evaluated_step_ = 0, evaluations_ = 0;  // so many before that step
+  swarm_wire::stage_sum kept_;                          // of this stage, which the others hear of next
+  std::span<const float> summed_;                       // what that is of
+  double norm_ = 0;
+  std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
+  std::uint32_t told_by_ = 0;                            // the term in which the last local step was over
+  bool open_ = false, averages_ = false, late_ = false;  // see exchange_means
+  std::size_t most_asked_ = 0;                           // see decision
+  time_point again_from_;                                // another attempt at the exchange
+  duration waited_{0}, say_at_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
+
+// ---- causeway/parallel/swarm/early_orders.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
+
+// A coordinator's orders that come before the turn that they are for: who has missed one asks for it when the turn begins.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The newest order for each micro-batch of the next few turns. Regular.
+class early_orders {
+ public:
+  using sent_order = std::pair<net::peer_id, swarm_wire::order>;  ///< with its sender
+
+  /// `micro_batches`: of any turn; orders for others are not kept.
+  explicit early_orders(std::size_t micro_batches) : micro_batches_{micro_batches} {}
+
+  CAUSEWAY_DECL void keep(net::peer_id from, const swarm_wire::order& o);
+  /// Gives those of this turn up, by micro-batch. Those of turns before it are dropped.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<sent_order> take(std::uint64_t turn);
+  /// Orders of coordinators of earlier terms count no more.
+  CAUSEWAY_DECL void drop_before(std::uint32_t term);
+
+  [[nodiscard]] bool empty() const noexcept { return orders_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return orders_.size(); }
+
+ private:
+  static constexpr std::size_t turns = 4;
+
+  std::size_t micro_batches_;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, sent_order> orders_;  // by turn and micro-batch
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
+
+// ---- causeway/parallel/swarm/impl/early_orders.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void early_orders::keep(net::peer_id from, const swarm_wire::order& o) {
+  if (o.micro_batch >= micro_batches_) return;
+  const auto known = orders_.find({o.turn, o.micro_batch});
+  if (known == orders_.end()) {
+    if (orders_.size() < turns * micro_batches_) orders_.emplace(std::pair{o.turn, o.micro_batch}, sent_order{from, o});
+  } else if (known->second.second.version < o.version) {
+    known->second = {from, o};
+  }
+}
+
+CAUSEWAY_DECL std::vector<early_orders::sent_order> early_orders::take(std::uint64_t turn) {
+  std::vector<sent_order> taken;
+  while (!orders_.empty() && orders_.begin()->first.first <= turn) {
+    auto next = orders_.extract(orders_.begin());
+    if (next.key().first == turn) taken.push_back(std::move(next.mapped()));
+  }
+  return taken;
+}
+
+CAUSEWAY_DECL void early_orders::drop_before(std::uint32_t term) {
+  std::erase_if(orders_, [&](const auto& o) { return o.second.second.version >> 32U < term; });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_scheduler.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+
+// Brings all micro-batches of a turn through all stages of a swarm: gives each a path, sees who has contributed what, and
+// finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
+//
+// It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
+// exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
+//
+// Where the peers of a stage differ (local steps, a look-ahead), a micro-batch that loses a place begins anew there and in
+// all stages above: what they had was made of the lost peer's values. Who has contributed it computes it for the others'
+// sake. Stages below keep what they have.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// An order and whom it is for.
+struct addressed_order {
+  net::peer_id to = 0;
+  swarm_wire::order what;
+};
+
+/// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
+/// goes or reports and for a stage's sum, O(M · S); what is under way is counted, not looked for.
+class swarm_scheduler {
+ public:
+  /// `window`: micro-batches under way for each peer that serves. `steps_alone`: peers take local steps, and differ.
+  swarm_scheduler(std::uint32_t stages, stage::routing::any_router router, std::uint32_t window, bool steps_alone = false)
+      : router_{std::move(router)}, known_{stages}, window_{window}, alone_{steps_alone}, summed_(stages, false) {}
+  /// Before the first turn: peers of a stage compute at different values.
+  void peers_differ() noexcept { differ_ = true; }
+
+  // ---- who is there ----------------------------------------------------------------------------------------------------
+
+  CAUSEWAY_DECL void serves(net::peer_id id, std::uint32_t stage);
+
+  /// It is out of reach, or serves no stage any more: what only it had is given to others.
+  CAUSEWAY_DECL void gone(net::peer_id id);
+
+  /// What it sent for a micro-batch of this turn is of no use: until the next step nothing new goes there, and another of
+  /// its stage, if there is one, computes that micro-batch. Whom it happens to again within 64 steps gets nothing for 2, 4
+  /// ... 64 of them, unless its stage has nobody else.
+  CAUSEWAY_DECL void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m);
+  [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
+  [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
+
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
+
+  /// `from`: peers whose reports are waited for, because another coordinator had begun the turn; none at its beginning.
+  CAUSEWAY_DECL void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
+                           std::set<net::peer_id> from = {});
+  CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::report& r);
+  CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::contributed& c);
+
+  /// Whether a living peer of the stage has the sum of all its micro-batches: then nothing can be lost there any more.
+  CAUSEWAY_DECL void summed(std::uint32_t stage, bool has);
+
+  // ---- what comes out --------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
+
+  /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
+  [[nodiscard]] bool complete() const { return reporters_.empty() && finished_ == batches_.size(); }
+  /// Summed over all micro-batches whose loss is known, in their order.
+  CAUSEWAY_DECL [[nodiscard]] double loss() const;
+  /// Stages that nobody serves.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> unserved() const;
+  [[nodiscard]] std::uint32_t under_way() const noexcept { return under_way_; }
+  [[nodiscard]] std::uint32_t finished() const noexcept { return finished_; }
+  /// Micro-batches that were routed again after a peer had gone.
+  [[nodiscard]] std::uint64_t rerouted() const noexcept { return rerouted_; }
+
+ private:
+  struct batch {
+    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0), passes(stages, 0) {}
+    stage::routing::path path;
+    std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
+    std::vector<std::uint64_t> passes;  ///< by stage
+    double loss = 0;
+    std::uint32_t missing = 0;  ///< stages that do not have it
+    bool started = false;
+    bool known = false;  ///< which tensors are where: this coordinator has started it
+  };
+
+  struct offence {
+    std::uint32_t count = 0;
+    std::uint64_t until = 0;  ///< the first step in which it may get something again
+  };
+
+  // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
+  CAUSEWAY_DECL [[nodiscard]] bool counts_earlier_turns() const;
+  CAUSEWAY_DECL [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const;
+  [[nodiscard]] static bool covered(const batch& b) noexcept { return b.missing == 0; }
+
+  // What ends a turn is counted as it changes.
+  CAUSEWAY_DECL void count_missing(std::uint32_t m);
+  template <class Change>
+  void recount(std::uint32_t m, Change&& change) {
+    const batch& b = batches_[m];
+    const auto count = [&](std::uint32_t by) {
+      finished_ += covered(b) ? by : 0;
+      under_way_ += b.started && !covered(b) ? by : 0;
+    };
+    count(UINT32_MAX);  // minus one
+    change();
+    count(1);
+  }
+  CAUSEWAY_DECL void hold(std::uint32_t m, std::uint32_t stage, net::peer_id who);
+  CAUSEWAY_DECL void set_started(std::uint32_t m);
+  CAUSEWAY_DECL void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss);
+
+  CAUSEWAY_DECL void take_contents(net::peer_id from, std::uint32_t stage, const swarm_wire::report& r);
+
+  // A micro-batch that an earlier coordinator had started goes on where it is.
+  CAUSEWAY_DECL void adopt(std::uint32_t m, std::uint32_t stage, net::peer_id at);
+
+  // Mends first, then starts as many as may be under way.
+  CAUSEWAY_DECL void pump();
+  CAUSEWAY_DECL bool start(std::uint32_t m);
+
+  // From that stage up. The version of the order that says so names the pass.
+  CAUSEWAY_DECL void begin_anew(batch& b, std::uint32_t from);
+
+  // Lost places of a path are given to others, who get what the neighbours kept. Where nobody is left to take one, it
+  // waits for who comes.
+  CAUSEWAY_DECL void mend(std::uint32_t m);
+
+  // Stages below have what they need, but for the gradient where they have not contributed yet.
+  CAUSEWAY_DECL void compute_anew(batch& b, std::uint32_t from, std::vector<swarm_wire::stage_need>& needs);
+
+  // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
+  CAUSEWAY_DECL bool all_served(std::uint32_t m);
+  CAUSEWAY_DECL void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs);
+
+  // It may not have heard of everything: orders that it knows do no harm.
+  CAUSEWAY_DECL void tell_again(net::peer_id to, std::uint32_t stage);
+
+  stage::routing::any_router router_;
+  stage::routing::roster known_;
+  std::uint32_t window_;
+  bool alone_, differ_ = alone_;
+  stage::routing::step_size size_;
+  std::uint32_t term_ = 0;
+  std::uint64_t turn_ = 0;
+  std::uint32_t versions_ = 0;
+  std::uint32_t next_ = 0;
+  std::uint32_t under_way_ = 0, finished_ = 0;  // micro-batches
+  std::uint64_t rerouted_ = 0;
+  std::vector<batch> batches_;
+  std::vector<bool> summed_;
+  std::map<net::peer_id, std::uint32_t> stage_of_;
+  std::map<net::peer_id, offence> offences_;  // also of those who are gone: coming back is no pardon
+  std::set<net::peer_id> reporters_;
+  std::set<std::uint32_t> stale_, adopted_;
+  std::vector<addressed_order> orders_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
+
+// ---- causeway/parallel/swarm/impl/swarm_scheduler.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SCHEDULER_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SCHEDULER_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void swarm_scheduler::serves(net::peer_id id, std::uint32_t stage) {
+  const auto known = stage_of_.find(id);
+  if (known != stage_of_.end() && known->second == stage) return;
+  if (known != stage_of_.end()) gone(id);
+  known_.announced(id, stage);
+  const auto offended = offences_.find(id);
+  if (offended != offences_.end() && swarm_wire::step_of(turn_) < offended->second.until) known_.ban(id);
+  stage_of_[id] = stage;
+  router_.begin(size_, known_);
+}
+
+CAUSEWAY_DECL void swarm_scheduler::gone(net::peer_id id) {
+  const auto known = stage_of_.find(id);
+  if (known == stage_of_.end()) return;
+  const std::uint32_t stage = known->second;
+  stage_of_.erase(known);
+  known_.gone(id);
+  reporters_.erase(id);
+  for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+    batch& b = batches_[m];
+    if (b.holders[stage] == id) hold(m, stage, 0);
+    if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
+    stale_.insert(m);
+    if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
+  }
+  pump();
+}
+
+CAUSEWAY_DECL void swarm_scheduler::failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
+  const auto stage = stage_of_.find(id);
+  if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
+  known_.ban(id);
+  offence& o = offences_[id];
+  o.until = swarm_wire::step_of(turn_) + (std::uint64_t{1} << std::min(o.count++, 6U));
+  batch& b = batches_[m];
+  if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
+  b.path[stage->second] = stage::routing::nobody;
+  if (b.holders[stage->second] == id) hold(m, stage->second, 0);
+  stale_.insert(m);
+  pump();
+}
+
+CAUSEWAY_DECL void swarm_scheduler::begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
+                                          std::set<net::peer_id> from) {
+  term_ = term;
+  turn_ = turn;
+  size_ = size;
+  batches_.assign(size.micro_batches, batch{size.stages});
+  std::fill(summed_.begin(), summed_.end(), false);
+  under_way_ = finished_ = 0;
+  for (std::uint32_t m = 0; m < batches_.size(); ++m) count_missing(m);
+  stale_.clear();
+  adopted_.clear();
+  next_ = 0;
+  reporters_ = std::move(from);
+  const std::uint64_t step = swarm_wire::step_of(turn);
+  std::erase_if(offences_, [&](const auto& o) { return step > o.second.until + 64; });
+  for (const auto& [id, stage] : stage_of_) {
+    const auto known = offences_.find(id);
+    if (known == offences_.end() || step >= known->second.until) known_.announced(id, stage);
+  }
+  router_.begin(size_, known_);
+  pump();
+}
+
+CAUSEWAY_DECL void swarm_scheduler::take(net::peer_id from, const swarm_wire::report& r) {
+  const auto stage = stage_of_.find(from);
+  if (stage == stage_of_.end() || r.term != term_) return;
+  if (r.turn < turn_ && counts_earlier_turns()) return;  // it will report again
+  if (reporters_.erase(from) == 0) tell_again(from, stage->second);
+  if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
+  pump();
+}
+
+CAUSEWAY_DECL void swarm_scheduler::take(net::peer_id from, const swarm_wire::contributed& c) {
+  const auto stage = stage_of_.find(from);
+  if (stage == stage_of_.end() || c.turn != turn_ || c.micro_batch >= batches_.size()) return;
+  known_.measured(from, c.seconds);
+  note(from, stage->second, c.micro_batch, c.loss);
+  pump();
+}
+
+CAUSEWAY_DECL void swarm_scheduler::summed(std::uint32_t stage, bool has) {
+  if (summed_[stage] == has) return;
+  summed_[stage] = has;
+  for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+    recount(m, [&] { count_missing(m); });
+    if (!has && batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
+  }
+  pump();
+}
+
+CAUSEWAY_DECL double swarm_scheduler::loss() const {
+  double sum = 0;
+  for (const batch& b : batches_) sum += b.loss;
+  return sum;
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> swarm_scheduler::unserved() const {
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t s = 0; s < size_.stages; ++s) {
+    if (known_.at(s).empty()) all.push_back(s);
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool swarm_scheduler::counts_earlier_turns() const {
+  return alone_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
+}
+
+CAUSEWAY_DECL bool swarm_scheduler::covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
+  return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
+}
+
+CAUSEWAY_DECL void swarm_scheduler::count_missing(std::uint32_t m) {
+  batch& b = batches_[m];
+  if (!swarm_wire::trains(turn_)) {
+    b.missing = b.holders.back() != 0 ? 0 : 1;
+    return;
+  }
+  b.missing = 0;
+  for (std::uint32_t s = 0; s < size_.stages; ++s) b.missing += covered(m, b, s) ? 0 : 1;
+}
+
+CAUSEWAY_DECL void swarm_scheduler::hold(std::uint32_t m, std::uint32_t stage, net::peer_id who) {
+  recount(m, [&] {
+    batches_[m].holders[stage] = who;
+    count_missing(m);
+  });
+}
+
+CAUSEWAY_DECL void swarm_scheduler::set_started(std::uint32_t m) {
+  recount(m, [&] { batches_[m].started = true; });
+}
+
+CAUSEWAY_DECL void swarm_scheduler::note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss) {
+  batch& b = batches_[m];
+  if (b.holders[stage] == 0) hold(m, stage, from);
+  if (stage + 1 == size_.stages) b.loss = loss;
+}
+
+CAUSEWAY_DECL void swarm_scheduler::take_contents(net::peer_id from, std::uint32_t stage, const swarm_wire::report& r) {
+  std::size_t losses = 0;
+  for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+    batch& b = batches_[m];
+    if (r.done.has(m)) {
+      note(from, stage, m, losses < r.losses.size() ? r.losses[losses++] : 0);
+      adopt(m, stage, from);
+    } else if (b.holders[stage] == from) {  // it had to drop it
+      hold(m, stage, 0);
+      if (differ_) b.path[stage] = stage::routing::nobody;
+      stale_.insert(m);
+    } else if (r.begun.has(m) && b.holders[stage] == 0) {
+      adopt(m, stage, from);
+    }
+  }
+}
+
+CAUSEWAY_DECL void swarm_scheduler::adopt(std::uint32_t m, std::uint32_t stage, net::peer_id at) {
+  batch& b = batches_[m];
+  if (b.started) return;
+  b.path[stage] = at;
+  adopted_.insert(m);
+}
+
+CAUSEWAY_DECL void swarm_scheduler::pump() {
+  if (!reporters_.empty()) return;
+  for (const std::uint32_t m : std::exchange(adopted_, {})) {
+    if (!batches_[m].started) stale_.insert(m);
+    set_started(m);
+  }
+  for (const std::uint32_t m : std::exchange(stale_, {})) mend(m);
+  std::uint32_t room = window_ * static_cast<std::uint32_t>(stage_of_.size());
+  const std::uint32_t busy = under_way();
+  room = room > busy ? room - busy : 0;
+  for (; room > 0 && next_ < batches_.size(); ++next_) {
+    if (batches_[next_].started) continue;
+    if (!start(next_)) return;
+    --room;
+  }
+}
+
+CAUSEWAY_DECL bool swarm_scheduler::start(std::uint32_t m) {
+  if (!all_served(m)) return false;
+  batch& b = batches_[m];
+  for (std::uint32_t s = 0; s < size_.stages; ++s) {
+    b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
+  }
+  set_started(m);
+  begin_anew(b, 0);
+  tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
+  return true;
+}
+
+CAUSEWAY_DECL void swarm_scheduler::begin_anew(batch& b, std::uint32_t from) {
+  if (!differ_) return;
+  std::fill(b.passes.begin() + from, b.passes.end(), std::uint64_t{term_} << 32U | (versions_ + 1));
+  b.known = true;
+}
+
+CAUSEWAY_DECL void swarm_scheduler::mend(std::uint32_t m) {
+  batch& b = batches_[m];
+  if (covered(b)) return;
+  if (!all_served(m)) {
+    stale_.insert(m);
+    return;
+  }
+  std::vector needs(size_.stages, swarm_wire::stage_need::usual);
+  std::uint32_t changed = size_.stages;  // the lowest place
+  for (std::uint32_t s = 0; s < size_.stages; ++s) {
+    if (!router_.runs(size_, s, m)) continue;
+    const net::peer_id before = b.path[s];
+    const auto at = stage_of_.find(b.holders[s] != 0 ? b.holders[s] : b.path[s]);
+    if (at != stage_of_.end() && at->second == s) {
+      b.path[s] = at->first;
+    } else {
+      b.path[s] = router_.choose(known_, s, m);
+    }
+    if (b.path[s] != before) changed = std::min(changed, s);
+    needs[s] = b.holders[s] == b.path[s] ? swarm_wire::stage_need::finished : swarm_wire::stage_need::again;
+  }
+  if (differ_) compute_anew(b, b.known ? changed : 0, needs);
+  ++rerouted_;
+  tell(m, b, needs);
+}
+
+CAUSEWAY_DECL void swarm_scheduler::compute_anew(batch& b, std::uint32_t from, std::vector<swarm_wire::stage_need>& needs) {
+  begin_anew(b, from);
+  for (std::uint32_t s = 0; s < size_.stages; ++s) {
+    if (s >= from) {
+      needs[s] = swarm_wire::stage_need::again;
+    } else if (needs[s] == swarm_wire::stage_need::again) {
+      needs[s] = swarm_wire::stage_need::usual;
+    }
+  }
+}
+
+CAUSEWAY_DECL bool swarm_scheduler::all_served(std::uint32_t m) {
+  for (std::uint32_t s = 0; s < size_.stages; ++s) {
+    if (!router_.runs(size_, s, m)) continue;
+    if (known_.at(s).empty()) return false;
+    if (!known_.usable(s).empty()) continue;
+    const std::vector<stage::routing::server> banned{known_.at(s).begin(), known_.at(s).end()};
+    for (const auto& p : banned) known_.announced(p.id, s);
+  }
+  return true;
+}
+
+CAUSEWAY_DECL void swarm_scheduler::tell(std::uint32_t m, const batch& b,
+                                         const std::vector<swarm_wire::stage_need>& needs) {
+  const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs, b.passes};
+  for (const net::peer_id p : b.path) {
+    if (p != 0) orders_.push_back({p, o});
+  }
+}
+
+CAUSEWAY_DECL void swarm_scheduler::tell_again(net::peer_id to, std::uint32_t stage) {
+  for (const batch& b : batches_) {
+    const auto m = static_cast<std::uint32_t>(&b - batches_.data());
+    if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
+    orders_.push_back({to,
+                       {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
+                        std::vector(size_.stages, swarm_wire::stage_need::usual), b.passes}});
+  }
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_SCHEDULER_IPP
+#endif
+
+// ---- causeway/parallel/swarm/path_schedulers.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
+
+// A scheduler for each path through a model of modules; one, where all peers train one model. A global batch has an equal
+// part for each path, in their order, and a micro-batch goes through peers of its own path only: so each path is a swarm of
+// its own, with a part of every stage's peers. docs/design/swarm.md, L22 and L23.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// As swarm_scheduler, for all paths together.
+class path_schedulers {
+ public:
+  path_schedulers(std::uint32_t stages, stage::routing::any_router router, std::uint32_t window, bool steps_alone)
+      : all_(1, swarm_scheduler{stages, std::move(router), window, steps_alone}), since_(1), rests_(1, false) {}
+  CAUSEWAY_DECL void peers_differ() noexcept;
+
+  /// Before anybody serves.
+  CAUSEWAY_DECL void split(std::uint32_t paths);
+
+  // ---- who is there ----------------------------------------------------------------------------------------------------
+
+  /// Who is on no path in this round, which came after the turn `last_round`, gets the one that has the fewest peers of its
+  /// stage: that where it is, or was last, if others have no fewer, else the first such. Where there are fewer peers than
+  /// paths, nobody gets the last ones.
+  CAUSEWAY_DECL void serves(net::peer_id id, const swarm_wire::status& s, std::uint64_t last_round);
+  CAUSEWAY_DECL void gone(net::peer_id id);
+  CAUSEWAY_DECL void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m);
+  CAUSEWAY_DECL void measured(net::peer_id id, double seconds);
+  CAUSEWAY_DECL void link(net::peer_id a, net::peer_id b, double seconds);
+  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const { return all_.front().known().link(a, b); }
+
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
+
+  /// `batch`: micro-batches of a global batch, of which the turn has some. 0: they are of no path, and go to all who do not
+  /// rest.
+  CAUSEWAY_DECL void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
+                           std::uint32_t batch, const std::set<net::peer_id>& from = {});
+  CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::report& r);
+  CAUSEWAY_DECL void take(net::peer_id from, swarm_wire::contributed c);
+  CAUSEWAY_DECL void summed(std::uint32_t stage, bool has);
+
+  /// A path rests where a stage that others serve has had nobody on it for so long. It goes on with who comes.
+  CAUSEWAY_DECL void look_for_resting(time_point now, duration patience);
+
+  // ---- what comes out --------------------------------------------------------------------------------------------------
+
+  CAUSEWAY_DECL [[nodiscard]] std::vector<addressed_order> take_orders();
+  CAUSEWAY_DECL [[nodiscard]] bool complete() const;
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::verdict judge(std::uint64_t turn) const;
+  /// Of paths that rest.
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::batch_set left_out() const;
+  /// Where paths rest, of the others, as if theirs were the mean of all.
+  CAUSEWAY_DECL [[nodiscard]] double loss() const;
+  [[nodiscard]] std::uint64_t finished() const { return total(&swarm_scheduler::finished); }
+  [[nodiscard]] std::uint64_t rerouted() const { return total(&swarm_scheduler::rerouted); }
+
+ private:
+  struct place {
+    std::uint32_t path = 0;
+    std::uint32_t number = 0;  ///< among the path's
+  };
+
+  [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(all_.size()); }
+  CAUSEWAY_DECL [[nodiscard]] swarm_scheduler* of(net::peer_id id);
+  CAUSEWAY_DECL void forget_who_lacks();
+  [[nodiscard]] bool rests(std::uint32_t path) const { return rests_[path] && !all_[path].unserved().empty(); }
+  CAUSEWAY_DECL [[nodiscard]] bool is_served(std::uint32_t stage) const;
+  template <class Count>
+  [[nodiscard]] std::uint64_t total(Count of_one) const {
+    std::uint64_t sum = 0;
+    for (const auto& one : all_) sum += (one.*of_one)();
+    return sum;
+  }
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t fewest(net::peer_id id, std::uint32_t stage, std::uint32_t preferred) const;
+
+  std::vector<swarm_scheduler> all_;
+  std::vector<std::optional<time_point>> since_;     // by path: when a stage was first seen with nobody on it
+  std::vector<bool> rests_;                          // likewise
+  std::vector<std::vector<std::uint32_t>> batches_;  // by path: its micro-batches of the turn
+  std::vector<place> places_;                        // by micro-batch
+  std::map<net::peer_id, std::uint32_t> path_of_;
+  std::uint64_t turn_ = 0;
+  std::uint32_t term_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
+
+// ---- causeway/parallel/swarm/impl/path_schedulers.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_PATH_SCHEDULERS_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_PATH_SCHEDULERS_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void path_schedulers::peers_differ() noexcept {
+  for (auto& one : all_) one.peers_differ();
+}
+
+CAUSEWAY_DECL void path_schedulers::split(std::uint32_t paths) {
+  all_.assign(paths, swarm_scheduler{all_.front()});
+  forget_who_lacks();
+}
+
+CAUSEWAY_DECL void path_schedulers::serves(net::peer_id id, const swarm_wire::status& s, std::uint64_t last_round) {
+  const auto known = path_of_.find(id);
+  const bool stays = s.on_path != 0 && s.turn > last_round && s.module_path < count();
+  const std::uint32_t path =
+      stays ? s.module_path : fewest(id, s.stage, known == path_of_.end() ? s.module_path : known->second);
+  if (known != path_of_.end() && known->second != path) all_[known->second].gone(id);
+  path_of_[id] = path;
+  all_[path].serves(id, s.stage);
+}
+
+CAUSEWAY_DECL void path_schedulers::gone(net::peer_id id) {
+  if (auto* own = of(id)) own->gone(id);
+  path_of_.erase(id);
+}
+
+CAUSEWAY_DECL void path_schedulers::failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
+  if (m < places_.size()) all_[places_[m].path].failed(id, turn, places_[m].number);
+}
+
+CAUSEWAY_DECL void path_schedulers::measured(net::peer_id id, double seconds) {
+  if (auto* own = of(id)) own->known().measured(id, seconds);
+}
+
+CAUSEWAY_DECL void path_schedulers::link(net::peer_id a, net::peer_id b, double seconds) {
+  for (auto& one : all_) one.known().link(a, b, seconds);
+}
+
+CAUSEWAY_DECL void path_schedulers::begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
+                                          std::uint32_t batch, const std::set<net::peer_id>& from) {
+  turn_ = turn;
+  if (std::exchange(term_, term) != term) forget_who_lacks();
+  places_.clear();
+  batches_.assign(all_.size(), {});
+  std::vector<std::uint32_t> awake;
+  for (std::uint32_t p = 0; p < count(); ++p) {
+    if (!rests(p)) awake.push_back(p);
+  }
+  for (std::uint32_t m = 0; m < size.micro_batches; ++m) {
+    const std::uint32_t path = batch > 0 || awake.empty()
+                                   ? swarm_wire::module_path_of(m, size.micro_batches, std::max(batch, count()), count())
+                                   : awake[m % awake.size()];
+    places_.push_back({path, static_cast<std::uint32_t>(batches_[path].size())});
+    batches_[path].push_back(m);
+  }
+  for (std::uint32_t p = 0; p < count(); ++p) {
+    std::set<net::peer_id> reporters;
+    for (const net::peer_id id : from) {
+      if (of(id) == &all_[p]) reporters.insert(id);
+    }
+    auto part = size;
+    part.micro_batches = static_cast<std::uint32_t>(batches_[p].size());
+    all_[p].begin(term, turn, part, std::move(reporters));
+  }
+}
+
+CAUSEWAY_DECL void path_schedulers::take(net::peer_id from, const swarm_wire::report& r) {
+  auto* const own = of(from);
+  if (own == nullptr) return;
+  const auto path = static_cast<std::uint32_t>(own - all_.data());
+  swarm_wire::report part{r.term, r.turn, {}, {}, {}};
+  if (r.turn == turn_ && r.done.size() == places_.size()) {
+    part.done = part.begun = swarm_wire::batch_set{static_cast<std::uint32_t>(batches_[path].size())};
+    auto loss = r.losses.begin();
+    for (std::uint32_t m = 0; m < places_.size(); ++m) {
+      const bool theirs = places_[m].path == path, done = r.done.has(m);
+      if (theirs && done) part.done.add(places_[m].number);
+      if (theirs && r.begun.has(m)) part.begun.add(places_[m].number);
+      if (theirs && done && loss != r.losses.end()) part.losses.push_back(*loss);
+      if (done && loss != r.losses.end()) ++loss;
+    }
+  }
+  own->take(from, part);
+}
+
+CAUSEWAY_DECL void path_schedulers::take(net::peer_id from, swarm_wire::contributed c) {
+  if (c.turn != turn_ || c.micro_batch >= places_.size()) return;
+  const place at = places_[c.micro_batch];
+  c.micro_batch = at.number;
+  all_[at.path].take(from, c);
+}
+
+CAUSEWAY_DECL void path_schedulers::summed(std::uint32_t stage, bool has) {
+  for (auto& one : all_) one.summed(stage, has);
+}
+
+CAUSEWAY_DECL void path_schedulers::look_for_resting(time_point now, duration patience) {
+  for (std::uint32_t p = 0; p < count() && count() > 1; ++p) {
+    const auto lacks = all_[p].unserved();
+    const bool others = std::all_of(lacks.begin(), lacks.end(), [this](std::uint32_t s) { return is_served(s); });
+    if (lacks.empty() || !others) {
+      since_[p].reset();
+    } else if (!since_[p]) {
+      since_[p] = now;
+    }
+    rests_[p] = since_[p] && now - *since_[p] >= patience;
+  }
+}
+
+CAUSEWAY_DECL std::vector<addressed_order> path_schedulers::take_orders() {
+  std::vector<addressed_order> orders;
+  for (std::uint32_t p = 0; p < count(); ++p) {
+    for (addressed_order& o : all_[p].take_orders()) {
+      o.what.micro_batch = batches_[p][o.what.micro_batch];
+      orders.push_back(std::move(o));
+    }
+  }
+  return orders;
+}
+
+CAUSEWAY_DECL bool path_schedulers::complete() const {
+  for (std::uint32_t p = 0; p < count(); ++p) {
+    if (!rests(p) && !all_[p].complete()) return false;
+  }
+  return true;
+}
+
+CAUSEWAY_DECL swarm_wire::verdict path_schedulers::judge(std::uint64_t turn) const {
+  return {turn, complete() ? std::uint8_t{1} : std::uint8_t{0}, loss(), left_out()};
+}
+
+CAUSEWAY_DECL swarm_wire::batch_set path_schedulers::left_out() const {
+  swarm_wire::batch_set set{count() > 1 ? static_cast<std::uint32_t>(places_.size()) : 0};
+  for (std::uint32_t m = 0; m < set.size(); ++m) {
+    if (rests(places_[m].path)) set.add(m);
+  }
+  return set;
+}
+
+CAUSEWAY_DECL double path_schedulers::loss() const {
+  double sum = 0;
+  std::size_t known = 0;
+  for (std::uint32_t p = 0; p < count(); ++p) {
+    if (rests(p)) continue;
+    sum += all_[p].loss();
+    known += batches_[p].size();
+  }
+  return known == places_.size() || known == 0 ? sum
+                                               : sum * static_cast<double>(places_.size()) / static_cast<double>(known);
+}
+
+CAUSEWAY_DECL swarm_scheduler* path_schedulers::of(net::peer_id id) {
+  const auto known = path_of_.find(id);
+  return known == path_of_.end() ? nullptr : &all_[known->second];
+}
+
+CAUSEWAY_DECL void path_schedulers::forget_who_lacks() {
+  since_.assign(all_.size(), {});
+  rests_.assign(all_.size(), false);
+}
+
+CAUSEWAY_DECL bool path_schedulers::is_served(std::uint32_t stage) const {
+  return std::any_of(all_.begin(), all_.end(), [stage](const auto& one) { return !one.known().at(stage).empty(); });
+}
+
+CAUSEWAY_DECL std::uint32_t path_schedulers::fewest(net::peer_id id, std::uint32_t stage, std::uint32_t preferred) const {
+  std::vector<std::size_t> others;
+  for (const auto& one : all_) {
+    const auto there = one.known().at(stage);
+    others.push_back(there.size() -
+                     std::size_t(std::count_if(there.begin(), there.end(), [id](const auto& p) { return p.id == id; })));
+  }
+  const std::size_t peers = 1 + std::accumulate(others.begin(), others.end(), std::size_t{0});
+  others.resize(std::min(others.size(), peers));  // so that the last ones rest, in all stages
+  const auto least = std::min_element(others.begin(), others.end());
+  return preferred < others.size() && others[preferred] == *least ? preferred
+                                                                  : static_cast<std::uint32_t>(least - others.begin());
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_PATH_SCHEDULERS_IPP
+#endif
+
+// ---- causeway/parallel/swarm/peer_directory.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
+#define CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
+
+// What one peer knows of a swarm: who is connected, where each stands, which stages have their sums, and who coordinates.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// One other peer.
+struct swarm_neighbour {
+  net::peer_index link = 0;
+  bool up = false;
+  std::string address;
+  std::optional<swarm_wire::status> said;  ///< on this connection
+  time_point heard;
+  time_point probed;  ///< an echo is waited for since then
+  double delay = 0;   ///< seconds, half a round trip; 0: not known
+  bool news = false;  ///< the coordinator has not been told that delay
+};
+
+/// Thread safety: none; the fabric's lock serves.
+class peer_directory {
+ public:
+  CAUSEWAY_DECL peer_directory(net::peer_id self, std::uint32_t stages);
+
+  CAUSEWAY_DECL void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
+  /// Who is down is forgotten where many are known: strangers come with new ids for ever.
+  CAUSEWAY_DECL void down(net::peer_id id);
+  CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::status& s, time_point now);
+
+  /// A round trip ends, if it was this peer that began it.
+  CAUSEWAY_DECL void echoed(net::peer_id from, std::uint64_t mark, time_point now);
+  [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
+
+  /// Those that were measured since the last call.
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::delays take_delays();
+  /// Somebody else is to be told all of them.
+  CAUSEWAY_DECL void tell_delays_again();
+
+  /// Another one after everything that somebody said anew, but for queues and speeds.
+  [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
+
+  /// Up to `count` of those who are connected, others with every call: all in turn.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
+
+  /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
+  CAUSEWAY_DECL void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
+  CAUSEWAY_DECL [[nodiscard]] bool remembers(std::uint32_t stage, std::uint64_t step) const;
+
+  /// Of all stages, what was asked for likewise: as many numbers as all of them told. Nothing while a stage is missing.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(std::uint64_t step) const;
+
+  /// What all stages came to in a step, as somebody has committed it.
+  void remember_decided(const swarm_wire::stage_sum& total) { remember(decided_, total); }
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> decided(std::uint64_t step) const;
+  /// Somebody is so far ahead that nobody speaks of this step's sums any more.
+  CAUSEWAY_DECL [[nodiscard]] bool left_behind(std::uint64_t step) const;
+
+  /// Whether a connected peer of the stage has the sum of the step.
+  CAUSEWAY_DECL [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
+
+  /// Connected, and has the weights of its stage.
+  CAUSEWAY_DECL [[nodiscard]] bool serves(net::peer_id id) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
+
+  CAUSEWAY_DECL [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
+  /// Beyond it, or with the exchange committed that it is for: after the last one of a run comes no turn.
+  CAUSEWAY_DECL [[nodiscard]] bool anybody_through(std::uint64_t turn) const;
+
+  struct coordinator_choice {
+    net::peer_id id = 0;
+    std::uint32_t term = 0;
+  };
+  /// Who says that it coordinates, with the highest term; of two with the same, the one with the lower id. `self`: this
+  /// peer's own claim, term 0 if it has none.
+  CAUSEWAY_DECL [[nodiscard]] coordinator_choice coordinator(std::uint32_t own_term) const;
+  /// Whether this peer, which serves the first stage, comes before all others that could coordinate.
+  CAUSEWAY_DECL [[nodiscard]] bool first_in_line() const;
+
+  [[nodiscard]] std::map<net::peer_id, swarm_neighbour>& peers() noexcept { return peers_; }
+  [[nodiscard]] const std::map<net::peer_id, swarm_neighbour>& peers() const noexcept { return peers_; }
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id at(net::peer_index link) const;
+  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
+  /// The highest that was heard of.
+  [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
+  void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
+
+ private:
+  CAUSEWAY_DECL static bool serves(const swarm_neighbour& p);
+  CAUSEWAY_DECL static bool beyond(const swarm_neighbour& p, std::uint64_t turn);
+
+  using sums = std::map<std::uint64_t, swarm_wire::stage_sum>;  // by step
+  CAUSEWAY_DECL static void remember(sums& known, const swarm_wire::stage_sum& sum);
+  CAUSEWAY_DECL [[nodiscard]] static std::optional<swarm_wire::stage_sum> of(const sums& known, std::uint64_t step);
+
+  CAUSEWAY_DECL static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
+
+  static constexpr std::size_t most_known = 4096;
+
+  net::peer_id self_;
+  std::map<net::peer_id, swarm_neighbour> peers_;
+  std::map<net::peer_index, net::peer_id> by_link_;
+  std::vector<sums> sums_;  // by stage
+  sums decided_;            // of all together
+  std::uint32_t term_ = 0;
+  std::uint64_t changes_ = 0;
+  net::peer_id last_of_few_ = 0;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
+
+// ---- causeway/parallel/swarm/impl/peer_directory.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL peer_directory::peer_directory(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
+
+CAUSEWAY_DECL void peer_directory::up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
+  swarm_neighbour& p = peers_[id];
+  p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};
+  by_link_[link] = id;
+  ++changes_;
+}
+
+CAUSEWAY_DECL void peer_directory::down(net::peer_id id) {
+  swarm_neighbour& p = peers_[id];
+  p.up = false;
+  p.said.reset();
+  by_link_.erase(p.link);
+  ++changes_;
+  if (peers_.size() > most_known) peers_.erase(id);
+}
+
+CAUSEWAY_DECL void peer_directory::take(net::peer_id from, const swarm_wire::status& s, time_point now) {
+  swarm_neighbour& p = peers_[from];
+  if (!p.said || !says_the_same(*p.said, s)) ++changes_;
+  p.said = s;
+  p.heard = now;
+  term_ = std::max(term_, s.term);
+  for (const auto& sum : s.sums) remember(s.stage, sum);
+  remember_decided(s.decided);
+}
+
+CAUSEWAY_DECL void peer_directory::echoed(net::peer_id from, std::uint64_t mark, time_point now) {
+  swarm_neighbour& p = peers_[from];
+  if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
+  const double took = 0.5 * seconds(now - p.probed);
+  p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
+  p.news = true;
+  p.probed = {};
+}
+
+CAUSEWAY_DECL swarm_wire::delays peer_directory::take_delays() {
+  swarm_wire::delays all;
+  for (auto& [id, p] : peers_) {
+    if (!p.up || !p.news || all.list.size() == swarm_wire::most_addresses) continue;
+    all.list.push_back({id, p.delay});
+    p.news = false;
+  }
+  return all;
+}
+
+CAUSEWAY_DECL void peer_directory::tell_delays_again() {
+  for (auto& [id, p] : peers_) p.news = p.delay > 0;
+}
+
+CAUSEWAY_DECL std::vector<net::peer_id> peer_directory::next_few(std::size_t count) {
+  std::vector<net::peer_id> few;
+  auto at = peers_.upper_bound(last_of_few_);
+  for (std::size_t looked = 0; looked < peers_.size() && few.size() < count; ++looked) {
+    if (at == peers_.end()) at = peers_.begin();
+    if (at->second.up) few.push_back(at->first);
+    ++at;
+  }
+  if (!few.empty()) last_of_few_ = few.back();
+  return few;
+}
+
+CAUSEWAY_DECL void peer_directory::remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
+  if (stage < sums_.size()) remember(sums_[stage], sum);
+}
+
+CAUSEWAY_DECL void peer_directory::remember(sums& known, const swarm_wire::stage_sum& sum) {
+  if (sum.squares < 0) return;
+  known.try_emplace(sum.step, sum);
+  while (known.size() > 4) known.erase(known.begin());
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::of(const sums& known, std::uint64_t step) {
+  const auto at = known.find(step);
+  return at == known.end() ? std::nullopt : std::optional{at->second};
+}
+
+CAUSEWAY_DECL bool peer_directory::remembers(std::uint32_t stage, std::uint64_t step) const {
+  return sums_[stage].contains(step);
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::decided(std::uint64_t step) const {
+  return of(decided_, step);
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::total(std::uint64_t step) const {
+  std::optional<swarm_wire::stage_sum> all;
+  for (const sums& of_stage : sums_) {
+    const auto part = of(of_stage, step);
+    if (!part) return std::nullopt;
+    if (!all) {
+      all = part;
+      continue;
+    }
+    all->squares += part->squares;
+    all->asked.resize(std::min(all->asked.size(), part->asked.size()));
+    for (std::size_t i = 0; i < all->asked.size(); ++i) all->asked[i] += part->asked[i];
+  }
+  return all;
+}
+
+CAUSEWAY_DECL bool peer_directory::left_behind(std::uint64_t step) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+    if (serves(p.second) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
+    return p.second.up && p.second.said && p.second.said->committed > step + 1;
+  });
+}
+
+CAUSEWAY_DECL bool peer_directory::has_sum(std::uint32_t stage, std::uint64_t step) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+    const auto& said = p.second.said;
+    if (!p.second.up || !said || said->stage != stage) return false;
+    return std::any_of(std::begin(said->sums), std::end(said->sums),
+                       [&](const auto& sum) { return sum.step == step && sum.squares >= 0; });
+  });
+}
+
+CAUSEWAY_DECL bool peer_directory::serves(const swarm_neighbour& p) { return p.up && p.said && p.said->serving != 0; }
+CAUSEWAY_DECL bool peer_directory::beyond(const swarm_neighbour& p, std::uint64_t turn) {
+  return serves(p) && p.said->turn > turn;
+}
+
+CAUSEWAY_DECL bool peer_directory::serves(net::peer_id id) const {
+  const auto at = peers_.find(id);
+  return at != peers_.end() && serves(at->second);
+}
+
+CAUSEWAY_DECL bool peer_directory::anybody_serves(std::uint32_t stage) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const auto& p) { return serves(p.second) && p.second.said->stage == stage; });
+}
+
+CAUSEWAY_DECL bool peer_directory::reached(net::peer_id id, std::uint64_t turn) const {
+  const auto at = peers_.find(id);
+  return at != peers_.end() && serves(at->second) && at->second.said->turn >= turn;
+}
+
+CAUSEWAY_DECL bool peer_directory::beyond(net::peer_id id, std::uint64_t turn) const {
+  const auto at = peers_.find(id);
+  return at != peers_.end() && beyond(at->second, turn);
+}
+
+CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint64_t turn) const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.second, turn); });
+}
+
+CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
+  return anybody_beyond(turn) || std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+           return p.second.up && p.second.said && p.second.said->committed > swarm_wire::step_of(turn);
+         });
+}
+
+CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [&](const auto& p) { return beyond(p.second, turn) && p.second.said->stage == stage; });
+}
+
+CAUSEWAY_DECL auto peer_directory::coordinator(std::uint32_t own_term) const -> coordinator_choice {
+  coordinator_choice best = own_term > 0 ? coordinator_choice{self_, own_term} : coordinator_choice{};
+  for (const auto& [id, p] : peers_) {
+    if (!serves(p) || p.said->coordinates == 0 || p.said->term < best.term) continue;
+    if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
+  }
+  return best;
+}
+
+CAUSEWAY_DECL bool peer_directory::first_in_line() const {
+  return std::none_of(peers_.begin(), peers_.end(),
+                      [this](const auto& p) { return p.first < self_ && serves(p.second) && p.second.said->stage == 0; });
+}
+
+CAUSEWAY_DECL net::peer_id peer_directory::at(net::peer_index link) const {
+  const auto found = by_link_.find(link);
+  return found == by_link_.end() ? 0 : found->second;
+}
+
+CAUSEWAY_DECL std::optional<net::peer_index> peer_directory::link_to(net::peer_id id) const {
+  const auto at = peers_.find(id);
+  return at == peers_.end() || !at->second.up ? std::nullopt : std::optional{at->second.link};
+}
+
+CAUSEWAY_DECL bool peer_directory::says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
+  const auto sum = [](const auto& x, const auto& y) {
+    return x.step == y.step && x.squares == y.squares && x.asked == y.asked;
+  };
+  return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term &&
+         a.coordinates == b.coordinates && sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part &&
+         a.committed == b.committed && sum(a.decided, b.decided);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_balance.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
+
+// Which peer of a swarm should serve another stage (SWARM, ICML 2023, section 3.3): from time to time queues are compared,
+// and the least useful peer of the least loaded stage goes to the most loaded one.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// A peer as the balance sees it.
+struct balanced_peer {
+  net::peer_id id = 0;
+  double seconds = 0;    ///< of one micro-batch; 0: not known
+  double queued = 0;     ///< micro-batches that waited there, on average
+  bool may_move = true;  ///< the coordinator does not
+};
+
+struct swarm_move {
+  net::peer_id who = 0;
+  std::uint32_t to = 0;
+  bool again = false;  ///< it was chosen before, and has not moved yet
+};
+
+/// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
+CAUSEWAY_DECL [[nodiscard]] std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
+
+/// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
+/// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
+CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
+                                                                  double hysteresis);
+
+/// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
+/// before as long as nothing was begun. What is said at some moment would not do: peers speak when a turn begins and ends,
+/// and then nothing waits.
+class queue_meter {
+ public:
+  CAUSEWAY_DECL void begin_turn();
+  /// `waiting`: without the one that is begun.
+  CAUSEWAY_DECL void began(std::size_t waiting);
+  [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
+
+ private:
+  [[nodiscard]] double mean_of_turn() const { return begun_ > 0 ? sum_ / begun_ : 0; }
+
+  double sum_ = 0, begun_ = 0, before_ = 0;
+};
+
+/// Queues as peers told of them since the last comparison.
+class queue_watch {
+ public:
+  CAUSEWAY_DECL void saw(net::peer_id id, double queued);
+  void looked() { ++looks_; }
+  CAUSEWAY_DECL [[nodiscard]] double mean(net::peer_id id) const;
+  /// Whether it is time to compare; the first time one period after the first question.
+  CAUSEWAY_DECL bool due(time_point now, duration every);
+  /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
+  /// due soon waits for half a period.
+  CAUSEWAY_DECL void changed(time_point now, duration every);
+  CAUSEWAY_DECL void clear();
+
+ private:
+  std::map<net::peer_id, double> sums_;
+  double looks_ = 0;
+  time_point at_;
+};
+
+/// A peer that serves a stage, as it says of itself.
+struct serving_peer {
+  net::peer_id id = 0;
+  std::uint32_t stage = 0;
+  double seconds = 0;  ///< of one micro-batch; 0: not known
+  double queued = 0;
+};
+
+/// For the coordinator: queues are looked at with every heartbeat, and compared when it is time.
+class stage_balance {
+ public:
+  stage_balance(std::uint32_t stages, duration every, double hysteresis)
+      : stages_{stages}, every_{every}, hysteresis_{hysteresis} {}
+
+  /// Whom to ask to serve another stage, if anybody. It moves at the end of its step; who was started again meanwhile has
+  /// not heard of it, and is asked again.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> look(time_point now, std::span<const serving_peer> others,
+                                                             const serving_peer& self);
+
+ private:
+  std::uint32_t stages_;
+  duration every_;
+  double hysteresis_;
+  queue_watch queues_;
+  std::map<net::peer_id, std::uint32_t> served_;  // stages by peer, when they were looked at last
+  swarm_move moving_;                             // the last one that was asked for
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
+
+// ---- causeway/parallel/swarm/impl/swarm_balance.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
+CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage) {
+  double sum = 0;
+  for (const balanced_peer& p : stage) sum += p.queued;
+  return stage.empty() ? 0 : sum / static_cast<double>(stage.size());
+}
+
+CAUSEWAY_DECL std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages) {
+  std::uint32_t most = 0;
+  for (std::uint32_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].empty()) return s;
+    if (load_of(stages[s]) > load_of(stages[most])) most = s;
+  }
+  return most;
+}
+
+CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages, double hysteresis) {
+  const std::uint32_t most = most_loaded(stages);
+  std::optional<std::uint32_t> least;
+  for (std::uint32_t s = 0; s < stages.size(); ++s) {
+    if (s == most || stages[s].size() < 2) continue;
+    if (!least || load_of(stages[s]) < load_of(stages[*least])) least = s;
+  }
+  if (!least || (!stages[most].empty() && load_of(stages[most]) < load_of(stages[*least]) + hysteresis))
+    return std::nullopt;
+  const balanced_peer* who = nullptr;
+  for (const balanced_peer& p : stages[*least]) {
+    if (p.may_move && (who == nullptr || p.seconds >= who->seconds)) who = &p;
+  }
+  if (who == nullptr) return std::nullopt;
+  return swarm_move{who->id, most, false};
+}
+
+CAUSEWAY_DECL void queue_meter::begin_turn() {
+  before_ = mean_of_turn();
+  sum_ = begun_ = 0;
+}
+
+CAUSEWAY_DECL void queue_meter::began(std::size_t waiting) {
+  sum_ += static_cast<double>(waiting);
+  ++begun_;
+}
+
+CAUSEWAY_DECL void queue_watch::saw(net::peer_id id, double queued) { sums_[id] += queued; }
+
+CAUSEWAY_DECL double queue_watch::mean(net::peer_id id) const {
+  const auto at = sums_.find(id);
+  return at == sums_.end() || looks_ == 0 ? 0 : at->second / looks_;
+}
+
+CAUSEWAY_DECL bool queue_watch::due(time_point now, duration every) {
+  if (at_ == time_point{}) at_ = now + every;
+  if (every == duration{0} || now < at_) return false;
+  at_ = now + every;
+  return true;
+}
+
+CAUSEWAY_DECL void queue_watch::changed(time_point now, duration every) {
+  clear();
+  if (at_ != time_point{}) at_ = std::max(at_, now + every / 2);
+}
+
+CAUSEWAY_DECL void queue_watch::clear() {
+  sums_.clear();
+  looks_ = 0;
+}
+
+CAUSEWAY_DECL std::optional<swarm_move> stage_balance::look(time_point now, std::span<const serving_peer> others,
+                                                            const serving_peer& self) {
+  std::map<net::peer_id, std::uint32_t> serving;
+  for (const serving_peer& p : others) serving[p.id] = p.stage;
+  if (std::exchange(served_, serving) != serving) queues_.changed(now, every_);
+  for (const serving_peer& p : others) queues_.saw(p.id, p.queued);
+  queues_.saw(self.id, self.queued);
+  queues_.looked();
+  if (!queues_.due(now, every_)) return std::nullopt;
+  const auto moving = serving.find(moving_.who);
+  if (moving != serving.end() && moving->second != moving_.to) return swarm_move{moving_.who, moving_.to, true};
+  std::vector<std::vector<balanced_peer>> stages(stages_);
+  for (const serving_peer& p : others) stages[p.stage].push_back({p.id, p.seconds, queues_.mean(p.id), true});
+  stages[self.stage].push_back({self.id, self.seconds, queues_.mean(self.id), false});
+  queues_.clear();
+  const auto move = choose_move(stages, hysteresis_);
+  if (move) moving_ = *move;
+  return move;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
+#endif
+
+// ---- causeway/parallel/swarm/stage_decisions.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+
+// What a policy asks all stages of a swarm for before it decides something, and what the stages came to.
+// docs/design/swarm.md says why one stage decides (L18), and why that is kept where nothing was asked for, too (L20).
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer, for its trainer's thread.
+class stage_decisions {
+ public:
+  /// An attempt at an exchange begins: nothing has been asked for in it yet.
+  void begin() noexcept { asked_.clear(); }
+  /// This stage's part of some numbers, which become those of all stages with `decide`; until then they stay where they
+  /// are.
+  void ask(std::span<double> values) { asked_.push_back(values); }
+  /// What was asked for since `begin`, one after the other: this stage's part.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<double> asked() const;
+
+  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. That is what somebody has
+  /// committed, or else the sum that `known` has; where something was asked for, that counts in stage 0 alone, which
+  /// commits first.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(const peer_directory& known, std::uint32_t stage,
+                                                                         std::uint64_t step) const;
+
+  /// Memory for what the last exchange came to, and at most so many numbers: a part of what the peers of a stage vote on.
+  /// Without, nothing is kept.
+  CAUSEWAY_DECL [[nodiscard]] std::span<std::byte> memory(std::size_t most);
+  /// `all`: of all stages the squared norm, then what was asked for. That is given out, and all kept in that memory.
+  CAUSEWAY_DECL void decide(std::uint64_t step, std::span<const double> all);
+  /// What that memory holds, with the step that it is of.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> last() const;
+
+ private:
+  std::vector<std::span<double>> asked_;
+  std::vector<double> memory_;  // 1 + the step, 0 before the first exchange; then the squared norm and the numbers
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
+
+// ---- causeway/parallel/swarm/impl/stage_decisions.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL std::vector<double> stage_decisions::asked() const {
+  std::vector<double> all;
+  for (const auto& values : asked_) all.insert(all.end(), values.begin(), values.end());
+  return all;
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::total(const peer_directory& known, std::uint32_t stage,
+                                                                          std::uint64_t step) const {
+  const auto decided = known.decided(step);
+  return decided || (stage > 0 && !asked_.empty()) ? decided : known.total(step);
+}
+
+CAUSEWAY_DECL std::span<std::byte> stage_decisions::memory(std::size_t most) {
+  memory_.resize(2 + most);
+  return std::as_writable_bytes(std::span{memory_});
+}
+
+CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const double> all) {
+  if (memory_.empty()) return;
+  CAUSEWAY_EXPECT(!all.empty() && all.size() < memory_.size());
+  memory_.front() = static_cast<double>(step) + 1;
+  std::fill(std::copy(all.begin(), all.end(), memory_.begin() + 1), memory_.end(), 0.0);
+  all = all.subspan(1);
+  for (const auto& values : asked_) {
+    std::copy_n(all.begin(), values.size(), values.begin());
+    all = all.subspan(values.size());
+  }
+}
+
+CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::last() const {
+  if (memory_.empty() || memory_.front() == 0) return std::nullopt;
+  return swarm_wire::stage_sum{
+      static_cast<std::uint64_t>(memory_.front()) - 1, memory_[1], {memory_.begin() + 2, memory_.end()}};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_state.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_STATE_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_STATE_HPP
+
+// What the parts of a swarm's peer share: whom it knows, the micro-batches of its turn, its gradients, and what it says of
+// itself. The parts are members of swarm_peer.hpp, and each has a reference to this.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// To be used with the fabric's lock held, but for options, log and fabric, which stay as they are.
+struct swarm_state {
+  CAUSEWAY_DECL swarm_state(std::shared_ptr<net::fabric> over, swarm_options of, log_sink to);
+  [[nodiscard]] bool in_training() const { return swarm_wire::trains(micro_batches.turn()); }
+  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(micro_batches.turn()); }
+  [[nodiscard]] bool has_sum() const { return in_training() && gradients.has_sum(step()); }
+  /// Peers take steps on their own between exchanges.
+  [[nodiscard]] bool steps_alone() const noexcept { return options.local_steps > 0; }
+  /// This turn is about all micro-batches of the local steps behind it, most of which are done.
+  [[nodiscard]] bool closes_a_round() const {
+    return steps_alone() && in_training() && !swarm_wire::is_local(micro_batches.turn());
+  }
+  [[nodiscard]] stage::routing::step_size size() const { return {step(), micro_batches.done().size(), options.stages}; }
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::status status() const;
+
+  /// Of a model of modules: the path that this peer is on, which is that of the first order that it takes in a round. A
+  /// round ends where this peer begins anew, and for all with an exchange: in a turn that they remember.
+  CAUSEWAY_DECL void round_is_over(bool for_all);
+  CAUSEWAY_DECL void begin_on_path();
+
+  template <class F>
+  void locked(F&& what) const {
+    fabric->locked(std::forward<F>(what));
+  }
+  /// What `f` gives, with the lock held.
+  template <class F>
+  auto with_lock(F&& f) const {
+    decltype(f()) value{};
+    locked([&] { value = f(); });
+    return value;
+  }
+
+  std::shared_ptr<net::fabric> fabric;
+  swarm_options options;
+  log_sink log;
+  peer_directory directory;
+  micro_batch_state micro_batches;
+  swarm_gradients gradients;  // but for restoring and putting in, which is the trainer's
+  stage_decisions decisions;  // for the trainer's thread, but for swarm_messenger::tell_committed
+  queue_meter queue;
+  std::uint64_t run;  // options.run, and what else peers have to agree on
+  peer_directory::coordinator_choice followed;
+  swarm_wire::stage_sum own_sums[2], own_decided;
+  std::uint64_t part = 0, committed = 0;  // see swarm_wire::status
+  double seconds = 0;                     // that a micro-batch takes here
+  bool serving = false;
+  bool has_values = true;  // of its stage: in groups, a peer that has met nobody yet has none
+  bool in_groups = false;
+  bool coordinates = false;
+  std::uint32_t paths = 0;  // through a model of modules; 0: all train one
+  std::uint32_t module_path = swarm_wire::no_module_path;
+  bool on_path = false, leaves_path = false;
+  bool judges = false;           // an evaluation of shared parameters, for which anybody will do
+  std::uint64_t last_round = 0;  // the turn that ended it: what is older says nothing of paths
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_STATE_HPP
+
+// ---- causeway/parallel/swarm/impl/swarm_state.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_STATE_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_STATE_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_state::swarm_state(std::shared_ptr<net::fabric> over, swarm_options of, log_sink to)
+    : fabric{std::move(over)},
+      options{std::move(of)},
+      log{std::move(to)},
+      directory{fabric->id(), options.stages},
+      micro_batches{fabric->id(), options.stage, options.stages},
+      run{options.run} {}
+
+CAUSEWAY_DECL swarm_wire::status swarm_state::status() const {
+  return {options.stage,
+          serving ? std::uint8_t{1} : std::uint8_t{0},
+          micro_batches.turn(),
+          followed.term,
+          coordinates ? std::uint8_t{1} : std::uint8_t{0},
+          queue.mean(),
+          seconds,
+          {own_sums[0], own_sums[1]},
+          part,
+          committed,
+          own_decided,
+          module_path,
+          on_path ? std::uint8_t{1} : std::uint8_t{0},
+          paths};
+}
+
+CAUSEWAY_DECL void swarm_state::round_is_over(bool for_all) {
+  leaves_path = true;
+  if (for_all) last_round = micro_batches.turn();
+}
+
+CAUSEWAY_DECL void swarm_state::begin_on_path() {
+  if (std::exchange(leaves_path, false)) on_path = false;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_STATE_IPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_messenger.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
+
+// What a peer of a swarm sends, and to whom: messages, its own status, the addresses that it tells others.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// To be used with the fabric's lock held.
+class swarm_messenger {
+ public:
+  explicit swarm_messenger(swarm_state& my) : my_{my}, addresses_{my.options.dial.begin(), my.options.dial.end()} {}
+
+  /// `bulk`: others pass first.
+  template <class M>
+  void post(net::peer_id to, M&& m, bool bulk = false) {
+    const auto link = my_.directory.link_to(to);
+    if (link) my_.fabric->post(*link, swarm_wire::encode(my_.run, swarm_wire::message{std::forward<M>(m)}), bulk);
+  }
+  template <class M>
+  void tell_all(const M& m) {
+    for (const auto& [id, p] : my_.directory.peers()) {
+      if (p.up) post(id, m);
+    }
+  }
+  CAUSEWAY_DECL void announce();
+  /// That this peer is still there: to the coordinator, from the coordinator to all, else to a few in turn. What changes
+  /// goes to all (`announce`), so in a swarm of n peers nobody hears more than the coordinator, n messages a heartbeat.
+  CAUSEWAY_DECL void announce_to(std::vector<net::peer_id> some);
+  /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
+  /// heartbeat; coordinator and followers hear each other in every one.
+  CAUSEWAY_DECL [[nodiscard]] duration silence_of(net::peer_id id) const;
+
+  /// With local steps: that a state is committed here, and what the stages decided by, which it has. Whether anybody cares.
+  CAUSEWAY_DECL bool tell_committed();
+
+  /// Whether the order is of the path that this peer is on, or gets on with it.
+  CAUSEWAY_DECL bool takes_path_of(const swarm_wire::order& o);
+  CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
+
+  CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
+
+  /// Looks for who is not connected, and gives up who is silent.
+  CAUSEWAY_DECL void look_around_for_peers(time_point now);
+
+  /// Asks these for an echo.
+  CAUSEWAY_DECL void probe(const std::vector<net::peer_id>& some, time_point now);
+  CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
+
+  [[nodiscard]] std::size_t addresses() const noexcept { return addresses_.size(); }
+
+  static constexpr std::size_t few = 8;
+
+ private:
+  swarm_state& my_;
+  std::set<std::string> addresses_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
+
+// ---- causeway/parallel/swarm/impl/swarm_messenger.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void swarm_messenger::announce() { tell_all(my_.status()); }
+
+CAUSEWAY_DECL void swarm_messenger::announce_to(std::vector<net::peer_id> some) {
+  if (my_.coordinates) return announce();
+  if (my_.followed.id != 0 && std::find(some.begin(), some.end(), my_.followed.id) == some.end())
+    some.push_back(my_.followed.id);
+  for (const net::peer_id id : some) post(id, my_.status());
+}
+
+CAUSEWAY_DECL duration swarm_messenger::silence_of(net::peer_id id) const {
+  const bool in_touch = my_.coordinates || id == my_.followed.id;
+  const auto rounds = in_touch ? 0 : my_.directory.peers().size() / few;
+  return my_.options.silence + 2 * static_cast<std::int64_t>(rounds) * my_.options.heartbeat;
+}
+
+CAUSEWAY_DECL bool swarm_messenger::takes_path_of(const swarm_wire::order& o) {
+  const std::uint32_t size = my_.micro_batches.done().size();
+  if (my_.paths == 0 || my_.judges || o.turn != my_.micro_batches.turn() || o.micro_batch >= size) return true;
+  const std::uint32_t path =
+      swarm_wire::module_path_of(o.micro_batch, size, static_cast<std::uint32_t>(my_.options.micro_batches), my_.paths);
+  if (my_.on_path) return path == my_.module_path;
+  my_.module_path = path;
+  my_.on_path = true;
+  announce();
+  return true;
+}
+
+CAUSEWAY_DECL bool swarm_messenger::tell_committed() {
+  const auto last = my_.decisions.last();
+  if (!last && my_.options.local_steps == 0) return false;
+  if (last) my_.directory.remember_decided(my_.own_decided = *last);
+  announce();
+  return true;
+}
+
+CAUSEWAY_DECL void swarm_messenger::greet(net::peer_id id, const std::string& address) {
+  if (!address.empty()) addresses_.insert(address);
+  swarm_wire::addresses all;
+  for (const auto& a : addresses_) {
+    if (all.list.size() < swarm_wire::most_addresses && a.size() <= swarm_wire::longest_address) all.list.push_back(a);
+  }
+  post(id, all);
+  post(id, my_.status());
+}
+
+CAUSEWAY_DECL void swarm_messenger::learn(const swarm_wire::addresses& a) {
+  for (const std::string& one : a.list) {
+    if (addresses_.size() >= swarm_wire::most_addresses || !addresses_.insert(one).second) continue;
+    if (one != my_.fabric->address()) my_.fabric->dial(one);
+  }
+}
+
+CAUSEWAY_DECL void swarm_messenger::look_around_for_peers(time_point now) {
+  for (const auto& [id, p] : my_.directory.peers()) {
+    if (!p.up || now - p.heard <= silence_of(id)) continue;
+    my_.log(severity::warning, "peer " + std::to_string(id) + " is silent");
+    my_.fabric->close(p.link, "silent for too long");
+  }
+  std::set<std::string> connected{my_.fabric->address()};
+  for (const auto& [id, p] : my_.directory.peers()) {
+    if (p.up) connected.insert(p.address);
+  }
+  for (const std::string& a : addresses_) {
+    if (!connected.contains(a)) my_.fabric->dial(a);
+  }
+}
+
+CAUSEWAY_DECL void swarm_messenger::probe(const std::vector<net::peer_id>& some, time_point now) {
+  for (const net::peer_id id : some) {
+    swarm_neighbour& p = my_.directory.peers()[id];
+    if (p.probed != time_point{}) continue;
+    p.probed = now;
+    post(id, swarm_wire::probe{peer_directory::mark_of(now)});
+  }
+}
+
+CAUSEWAY_DECL std::string swarm_messenger::describe() const {
+  std::string text = "stage " + std::to_string(my_.options.stage) + ", step " +
+                     std::to_string(swarm_wire::step_of(my_.micro_batches.turn())) + ", " +
+                     std::to_string(my_.micro_batches.done().count()) + " micro-batches done here";
+  for (std::uint32_t s = 0; s < my_.options.stages; ++s) {
+    if (s == my_.options.stage || my_.directory.anybody_serves(s)) continue;
+    text += "; stage " + std::to_string(s) +
+            " is served by nobody: start one of its peers again, where its disk is, and the run goes on";
+  }
+  if (my_.followed.id == 0) text += "; nobody coordinates yet: a peer of stage 0 does, once it has its weights";
+  if (my_.followed.id != 0 && !my_.coordinates) text += "; peer " + std::to_string(my_.followed.id) + " coordinates";
+  const auto waits = my_.micro_batches.waiting_for();
+  if (!waits.empty()) {
+    text += "; micro-batch " + std::to_string(waits.front().first) + " is to come from peer " +
+            std::to_string(waits.front().second);
+  }
+  return text;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_table_sync.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
+
+// The two ends of a swarm whose output layer is the token table: what they have for each other, and when they ask. The last
+// stage sums the table's whole gradient and steps on it; the first takes the table over, bit for bit, once the last has
+// committed the step. docs/design/swarm.md, "A tied table", says why it is so and not the other way round.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// To be used with the fabric's lock held. Without a tied table, or with one stage, it has nothing to do.
+class swarm_table_sync {
+ public:
+  swarm_table_sync(swarm_state& my, swarm_messenger& messenger) : my_{my}, messenger_{messenger} {}
+
+  /// Before anything else, at both ends of such a model.
+  void tie(swarm_tied_table table) { tied_ = std::move(table); }
+  [[nodiscard]] bool is_tied() const noexcept { return tied_.length > 0; }
+
+  [[nodiscard]] bool is_first_of_tied() const { return tied_.length > 0 && my_.options.stage == 0; }
+  [[nodiscard]] bool is_last_of_tied() const { return tied_.length > 0 && my_.options.stage + 1 == my_.options.stages; }
+
+  /// The table's place in buffers of this stage's parameters.
+  template <class T>
+  [[nodiscard]] std::span<T> table_of(std::span<T> flat) const {
+    return flat.subspan(tied_.offset, tied_.length);
+  }
+
+  /// A step, or an evaluation before it.
+  CAUSEWAY_DECL void begin(std::uint64_t step);
+
+  /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
+  CAUSEWAY_DECL void gives_table(std::uint64_t steps, std::span<const float> parameters);
+
+  /// The parameters are a committed state's; `adopted` as in swarm_round::committed. Whether anybody cares.
+  CAUSEWAY_DECL bool holds_committed(bool adopted);
+
+  /// What the other end has for this step is here.
+  [[nodiscard]] bool other_end_is_here() const { return my_.in_training() && fetched_.has(my_.step()); }
+
+  /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
+  /// that others have committed the step.
+  CAUSEWAY_DECL [[nodiscard]] bool may_sum() const;
+
+  /// What this peer of the last stage could add.
+  [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
+  void add_part(std::span<float> gradients) { my_.gradients.add_part(fetched_.values(), table_of(gradients)); }
+
+  /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
+  /// then: the table is taken over as it is.
+  [[nodiscard]] bool may_step() const { return !is_first_of_tied() || other_end_is_here(); }
+  CAUSEWAY_DECL void leave_table_out(std::span<float> gradients) const;
+  CAUSEWAY_DECL void put_table_into_parameters();
+
+  /// After every event.
+  CAUSEWAY_DECL void ask_the_other_end();
+  /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
+  CAUSEWAY_DECL void asks_itself();
+  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_request& r);
+  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_piece& p);
+  CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
+
+  /// What comes from the other end.
+  [[nodiscard]] swarm_table_fetch& fetched() noexcept { return fetched_; }
+
+ private:
+  template <class F>
+  [[nodiscard]] bool any_mate(F&& f) const {
+    const auto& peers = my_.directory.peers();
+    return std::any_of(peers.begin(), peers.end(), [&](const auto& p) {
+      return p.second.up && p.second.said && p.second.said->stage == my_.options.stage && f(*p.second.said);
+    });
+  }
+
+  // One peer's asking serves its stage: the first of those who are in this turn.
+  CAUSEWAY_DECL [[nodiscard]] bool first_of_its_stage() const;
+
+  // The first stage asks when it has its own sum: it can step then, once the last stage has.
+  CAUSEWAY_DECL [[nodiscard]] bool lacks_something() const;
+
+  // Any of those who say that they have it, another one for each peer that asks.
+  CAUSEWAY_DECL [[nodiscard]] net::peer_id whom_to_ask() const;
+  CAUSEWAY_DECL [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
+
+  swarm_state& my_;
+  swarm_messenger& messenger_;
+  swarm_tied_table tied_;
+  swarm_table_fetch fetched_;
+  std::vector<float> given_;  // the table after `my_.committed` steps
+  bool asks_whoever_is_first_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
+
+// ---- causeway/parallel/swarm/impl/swarm_table_sync.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void swarm_table_sync::begin(std::uint64_t step) {
+  fetched_.keep_only(step);
+  if (my_.part != swarm_wire::training_turn(step)) my_.part = 0;
+  asks_whoever_is_first_ = false;
+}
+
+CAUSEWAY_DECL void swarm_table_sync::gives_table(std::uint64_t steps, std::span<const float> parameters) {
+  my_.committed = steps;
+  if (!is_last_of_tied()) return;
+  const auto table = table_of(parameters);
+  given_.assign(table.begin(), table.end());
+}
+
+CAUSEWAY_DECL bool swarm_table_sync::holds_committed(bool adopted) {
+  if (tied_.length == 0) return false;
+  gives_table(tied_.step() + (adopted ? 0 : 1), tied_.parameters());
+  messenger_.announce();
+  return true;
+}
+
+CAUSEWAY_DECL bool swarm_table_sync::may_sum() const {
+  if (!is_last_of_tied() || !my_.in_training() || my_.has_sum() || other_end_is_here()) return true;
+  return my_.directory.has_sum(my_.options.stage, my_.step()) ||
+         any_mate([&](const auto& s) { return s.part == my_.micro_batches.turn() || s.committed > my_.step(); });
+}
+
+CAUSEWAY_DECL void swarm_table_sync::leave_table_out(std::span<float> gradients) const {
+  if (!is_first_of_tied()) return;
+  const auto table = table_of(gradients);
+  std::fill(table.begin(), table.end(), 0.0F);
+}
+
+CAUSEWAY_DECL void swarm_table_sync::put_table_into_parameters() {
+  if (!is_first_of_tied()) return;
+  CAUSEWAY_EXPECT(other_end_is_here());
+  const auto values = fetched_.values();
+  std::copy(values.begin(), values.end(), table_of(tied_.parameters()).begin());
+}
+
+CAUSEWAY_DECL void swarm_table_sync::ask_the_other_end() {
+  if (!lacks_something()) return;
+  fetched_.want(my_.step(), tied_.length);
+  if (fetched_.looks_for_a_source()) {
+    const net::peer_id from = whom_to_ask();
+    if (from != 0) fetched_.ask(from);
+  }
+  for (const auto& r : fetched_.take_requests()) messenger_.post(fetched_.source(), r);
+}
+
+CAUSEWAY_DECL void swarm_table_sync::asks_itself() {
+  asks_whoever_is_first_ = true;
+  ask_the_other_end();
+}
+
+CAUSEWAY_DECL void swarm_table_sync::heard(net::peer_id from, const swarm_wire::table_request& r) {
+  std::span<const float> table;
+  if (is_first_of_tied() && my_.gradients.has_sum(r.step)) table = table_of(my_.gradients.sum());
+  if (is_last_of_tied() && my_.committed == r.step + 1) table = given_;
+  messenger_.post(from, answer(r, table, is_first_of_tied() ? my_.gradients.version() : my_.committed), true);
+}
+
+CAUSEWAY_DECL void swarm_table_sync::heard(net::peer_id from, const swarm_wire::table_piece& p) {
+  if (!fetched_.take(from, p) || !is_last_of_tied()) return;
+  my_.part = swarm_wire::training_turn(p.step);
+  messenger_.announce();
+}
+
+CAUSEWAY_DECL std::string swarm_table_sync::describe() const {
+  if (!lacks_something() || other_end_is_here()) return {};
+  const std::string what = is_last_of_tied() ? "stage 0's part of the table's gradient" : "the last stage's table";
+  if (fetched_.source() != 0) return "; " + what + " is on its way from peer " + std::to_string(fetched_.source());
+  return "; waiting for " + what;
+}
+
+CAUSEWAY_DECL bool swarm_table_sync::first_of_its_stage() const {
+  const auto& peers = my_.directory.peers();
+  return std::none_of(peers.begin(), peers.end(), [&](const auto& p) {
+    const auto& said = p.second.said;
+    return p.first < my_.fabric->id() && my_.directory.serves(p.first) && said->stage == my_.options.stage &&
+           said->turn == my_.micro_batches.turn();
+  });
+}
+
+CAUSEWAY_DECL bool swarm_table_sync::lacks_something() const {
+  if (!my_.in_training() || other_end_is_here()) return false;
+  if (is_first_of_tied()) return my_.has_sum();
+  if (!is_last_of_tied() || my_.has_sum()) return false;
+  return asks_whoever_is_first_ || (first_of_its_stage() && !may_sum());
+}
+
+CAUSEWAY_DECL net::peer_id swarm_table_sync::whom_to_ask() const {
+  std::vector<net::peer_id> all;
+  for (const auto& [id, p] : my_.directory.peers()) {
+    if (p.up && p.said && !fetched_.refused(id) && has_it(*p.said)) all.push_back(id);
+  }
+  return all.empty() ? 0 : all[my_.fabric->id() % all.size()];
+}
+
+CAUSEWAY_DECL bool swarm_table_sync::has_it(const swarm_wire::status& s) const {
+  if (is_first_of_tied()) return s.stage + 1 == my_.options.stages && s.committed == my_.step() + 1;
+  return s.stage == 0 && std::any_of(std::begin(s.sums), std::end(s.sums),
+                                     [&](const auto& sum) { return sum.step == my_.step() && sum.squares >= 0; });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_coordinator.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
+
+// Who coordinates a swarm: this peer itself, by a scheduler, or another that it follows. It brings scheduler, micro-batches
+// and directory together, without tensors and without waiting.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// To be used with the fabric's lock held.
+class swarm_coordinator {
+ public:
+  CAUSEWAY_DECL swarm_coordinator(swarm_state& my, swarm_messenger& messenger, swarm_table_sync& table,
+                                  stage::routing::any_router router);
+
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
+
+  /// `counted`: of the turn's micro-batches, those that this peer has stepped on already.
+  /// The same turn again: what this peer had of it is lost.
+  CAUSEWAY_DECL void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {});
+
+  /// What this peer has of the turn is worth nothing. The coordinator gives it to others; this peer is that no more.
+  CAUSEWAY_DECL void leave_turn();
+  /// Who came to values that are not finite computes again with its next step; after each time more, within a hundred
+  /// steps, it looks on for one step, three, seven ... 63, as long as others serve its stage.
+  CAUSEWAY_DECL void count_offence();
+
+  /// The local step that is this turn has all its micro-batches in all stages, as the coordinator says or has said: it is
+  /// beyond then. What this peer has contributed counts if it heard so itself.
+  CAUSEWAY_DECL [[nodiscard]] bool local_step_is_over() const;
+  [[nodiscard]] bool declared() const noexcept { return declared_; }
+  /// Others are through with this round, or may be: what is missing can no longer be computed, and is not waited for.
+  CAUSEWAY_DECL [[nodiscard]] bool released() const;
+  /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
+  CAUSEWAY_DECL void forget_what_was_given_away();
+
+  /// All stages have all micro-batches; or others of this stage are beyond the step: the membership has their state; or
+  /// other stages are, and this one has its sum from before a restart. With a tied table the last stage sums after the
+  /// first.
+  CAUSEWAY_DECL [[nodiscard]] bool may_enter() const;
+
+  /// Of the evaluation that is this turn.
+  CAUSEWAY_DECL [[nodiscard]] std::optional<double> evaluated() const;
+  [[nodiscard]] bool gives_up() const noexcept { return gives_up_; }
+
+  // ---- coordinating ---------------------------------------------------------------------------------------------------
+
+  CAUSEWAY_DECL void elect();
+  CAUSEWAY_DECL void send_report();
+
+  /// To the coordinator, also where that is this peer.
+  template <class M>
+  void tell_coordinator(const M& m) {
+    if (my_.coordinates) {
+      heard_by_coordinator(my_.fabric->id(), m);
+    } else if (my_.followed.id != 0) {
+      messenger_.post(my_.followed.id, m);
+    }
+  }
+  void heard_by_coordinator(net::peer_id from, const swarm_wire::contributed& c) { scheduler_.take(from, c); }
+  CAUSEWAY_DECL void heard_by_coordinator(net::peer_id, const swarm_wire::refusal& r);
+  CAUSEWAY_DECL void heard_by_coordinator(net::peer_id from, const swarm_wire::delays& all);
+  CAUSEWAY_DECL void heard_by_coordinator(net::peer_id from, const swarm_wire::report& r);
+
+  /// After every event: who coordinates, what the coordinator wants, whether the turn is complete.
+  CAUSEWAY_DECL void after_event();
+
+  // ---- following -------------------------------------------------------------------------------------------------------
+
+  CAUSEWAY_DECL void accept(net::peer_id from, const swarm_wire::order& o);
+
+  // ---- the trainer -----------------------------------------------------------------------------------------------------
+
+  /// It has looked, and what it was busy with took so long.
+  CAUSEWAY_DECL void trainer_is_here(time_point now, duration took = {});
+  /// A trainer that hangs while work waits for it holds up everybody, and this thread's heartbeats hide it. So it is told
+  /// here, where the evidence is: others get its work until it moves again.
+  CAUSEWAY_DECL void look_after_the_trainer(time_point now);
+
+  /// The coordinator's word. What an evaluation came to is kept for those who come late.
+  CAUSEWAY_DECL void hear(const swarm_wire::verdict& v);
+
+  /// The others are through with an evaluation, and this peer does not know what came out.
+  CAUSEWAY_DECL void ask_for_the_loss();
+
+  /// Queues are looked at with every heartbeat, and compared when it is time.
+  CAUSEWAY_DECL void balance(time_point now);
+  CAUSEWAY_DECL [[nodiscard]] std::string describe() const;
+
+  // ---- for the other parts ---------------------------------------------------------------------------------------------
+
+  [[nodiscard]] path_schedulers& scheduler() noexcept { return scheduler_; }
+  /// Whether the micro-batch passes that stage in this turn.
+  CAUSEWAY_DECL [[nodiscard]] bool runs(std::uint32_t stage, std::uint32_t micro_batch) const;
+  /// What the coordinator said last.
+  [[nodiscard]] const swarm_wire::verdict& verdict() const noexcept { return verdict_; }
+  /// It is not so: something is missing.
+  void contradict() noexcept { verdict_.complete = 0; }
+  /// Of the local step that is over, where this peer's contributions count.
+  [[nodiscard]] double loss() const noexcept { return declared_ ? loss_ : 0; }
+  /// Until then others that coordinate already are listened for.
+  void claims_from(time_point then) noexcept { claims_from_ = then; }
+  /// The stage that this peer should serve.
+  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() const noexcept { return move_to_; }
+  void ask_to_move(std::uint32_t stage) noexcept { move_to_ = stage; }
+  /// How often what this peer had of a turn was forgotten.
+  [[nodiscard]] std::uint64_t times_forgotten() const noexcept { return times_forgotten_; }
+  /// Whether there was an event since `see_news`.
+  [[nodiscard]] bool has_news() const noexcept { return news_; }
+  void see_news() noexcept { news_ = false; }
+  /// From any thread: whether something is to be computed before the stage's peers can exchange.
+  [[nodiscard]] bool called_away() const noexcept { return called_away_; }
+  [[nodiscard]] std::size_t kept_orders() const { return orders_.size(); }
+
+ private:
+  using sums_seen = std::array<std::uint64_t, 4>;  // changes, turn, version, term
+
+  static constexpr std::size_t most_kept_losses = 4096;
+
+  // The first time, others may be inside the turn already.
+  CAUSEWAY_DECL void coordinate(bool from_the_beginning);
+  CAUSEWAY_DECL void claim_coordination();
+
+  CAUSEWAY_DECL void follow(peer_directory::coordinator_choice d);
+  CAUSEWAY_DECL void steer();
+  // Only when one of them has said something new.
+  CAUSEWAY_DECL void look_for_sums();
+  [[nodiscard]] swarm_wire::verdict judge() const { return scheduler_.judge(my_.micro_batches.turn()); }
+
+  CAUSEWAY_DECL [[nodiscard]] bool says_it_coordinates(net::peer_id who, std::uint32_t term) const;
+  // Whether there were any of this turn; those of a peer that does not serve are for somebody who stays.
+  CAUSEWAY_DECL bool take_early_orders(std::uint64_t turn);
+
+  // Who comes late to a turn may have missed orders, and how it ended: the coordinator knows.
+  CAUSEWAY_DECL void ask_what_was_missed();
+
+  swarm_state& my_;
+  swarm_messenger& messenger_;
+  swarm_table_sync& table_;
+  stage::routing::any_router rule_;  // for runs() alone
+  path_schedulers scheduler_;
+  early_orders orders_;
+  std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
+  stage_balance balance_;
+  swarm_wire::verdict verdict_;
+  std::optional<std::uint32_t> move_to_;
+  time_point claims_from_;  // before, others that coordinate already are listened for
+  std::uint32_t term_ = 0;
+  bool asked_ = false;  // every peer's report on the turn at which its coordinating began
+  bool told_complete_ = false;
+  bool gives_up_ = false;  // nobody knows what this evaluation came to
+  bool declared_ = false;  // this local step is over, and what this peer contributed counts
+  double loss_ = 0;        // of that step
+  std::uint64_t times_forgotten_ = 0;
+  std::uint64_t sound_from_ = 0;  // the step from which this peer computes again
+  std::uint32_t offences_ = 0;    // times that it came to values that are not finite
+  sums_seen sums_seen_{};
+  net::arrival_statistics trainer_times_;  // of what the trainer computes at a stretch
+  time_point seen_trainer_, looked_at_;
+  bool trainer_hangs_ = false;
+  bool looks_on_ = false;  // it does not serve, and follows the coordinator all the same
+  bool news_ = false;
+  std::atomic<bool> called_away_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
+
+// ---- causeway/parallel/swarm/impl/swarm_coordinator.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_COORDINATOR_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_COORDINATOR_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL swarm_coordinator::swarm_coordinator(swarm_state& my, swarm_messenger& messenger, swarm_table_sync& table,
+                                                   stage::routing::any_router router)
+    : my_{my},
+      messenger_{messenger},
+      table_{table},
+      rule_{router},
+      scheduler_{my.options.stages, std::move(router), my.options.window, my.options.local_steps > 0},
+      orders_{my.options.most_micro_batches()},
+      balance_{my.options.stages, my.options.rebalance_every, my.options.hysteresis} {}
+
+CAUSEWAY_DECL void swarm_coordinator::begin(std::uint64_t turn, std::uint32_t micro_batches,
+                                            swarm_wire::batch_set counted) {
+  const bool again = turn == my_.micro_batches.turn() && my_.micro_batches.done().size() > 0;
+  if (again) leave_turn();
+  my_.micro_batches.begin(turn, micro_batches, std::move(counted));
+  my_.queue.begin_turn();
+  my_.gradients.begin(swarm_wire::step_of(turn));
+  table_.begin(swarm_wire::step_of(turn));
+  my_.serving =
+      my_.has_values && !move_to_ && (my_.step() >= sound_from_ || !my_.directory.anybody_serves(my_.options.stage));
+  looks_on_ = !my_.serving && !move_to_;
+  trainer_hangs_ = gives_up_ = declared_ = false;
+  trainer_is_here(my_.fabric->now(), orders_.empty() ? duration{0} : my_.fabric->now() - seen_trainer_);
+  const bool told = take_early_orders(turn) || (verdict_.turn == turn && !again);
+  if (my_.coordinates && micro_batches > 0) coordinate(std::exchange(asked_, true) && !my_.closes_a_round());
+  messenger_.announce();
+  if (my_.closes_a_round() && !my_.coordinates) {
+    send_report();
+  } else if (!told) {
+    ask_what_was_missed();
+  }
+  after_event();
+}
+
+CAUSEWAY_DECL void swarm_coordinator::leave_turn() {
+  my_.serving = false;
+  looks_on_ = true;
+  if (verdict_.turn == my_.micro_batches.turn()) verdict_.complete = 0;
+  my_.micro_batches.forget();
+  ++times_forgotten_;
+  if (std::exchange(my_.coordinates, false)) my_.followed = {};
+  messenger_.announce();
+  after_event();
+}
+
+CAUSEWAY_DECL void swarm_coordinator::count_offence() {
+  if (my_.step() > sound_from_ + 100) offences_ = 0;
+  sound_from_ = my_.step() + (std::uint64_t{1} << std::min(offences_++, 6U)) - 1;
+}
+
+CAUSEWAY_DECL bool swarm_coordinator::local_step_is_over() const {
+  const std::uint64_t turn = my_.micro_batches.turn();
+  return declared_ || my_.directory.beyond(my_.followed.id, turn) ||
+         (my_.coordinates && my_.directory.anybody_beyond(turn));
+}
+
+CAUSEWAY_DECL bool swarm_coordinator::released() const {
+  const bool was_told =
+      my_.in_groups && my_.directory.remembers(my_.options.stage, my_.step());  // of an attempt that was called off
+  return my_.closes_a_round() && (was_told || my_.directory.anybody_through(my_.micro_batches.turn()));
+}
+
+CAUSEWAY_DECL void swarm_coordinator::forget_what_was_given_away() {
+  if (!my_.steps_alone() || declared_ || my_.has_sum()) return;
+  my_.micro_batches.forget();
+  ++times_forgotten_;
+}
+
+CAUSEWAY_DECL bool swarm_coordinator::may_enter() const {
+  const std::uint64_t turn = my_.micro_batches.turn();
+  return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0 && table_.may_sum()) ||
+         my_.directory.anybody_beyond(my_.options.stage, turn) || released() ||
+         (my_.directory.anybody_beyond(turn) && (my_.has_sum() || my_.directory.has_sum(my_.options.stage, my_.step())));
+}
+
+CAUSEWAY_DECL std::optional<double> swarm_coordinator::evaluated() const {
+  const auto at = evaluated_.find(my_.micro_batches.turn());
+  return at == evaluated_.end() ? std::nullopt : std::optional{at->second};
+}
+
+CAUSEWAY_DECL void swarm_coordinator::coordinate(bool from_the_beginning) {
+  std::set<net::peer_id> asked;
+  for (const auto& [id, p] : my_.directory.peers()) {
+    if (!my_.directory.serves(id)) continue;
+    scheduler_.serves(id, *p.said, my_.last_round);
+    if (p.said->seconds > 0) scheduler_.measured(id, p.said->seconds);
+    if (!from_the_beginning) asked.insert(id);
+  }
+  scheduler_.serves(my_.fabric->id(), my_.status(), my_.last_round);
+  scheduler_.begin(term_, my_.micro_batches.turn(), my_.size(),
+                   my_.judges ? 0 : static_cast<std::uint32_t>(my_.options.micro_batches), asked);
+  for (const net::peer_id id : asked) messenger_.post(id, swarm_wire::claim{term_});
+  if (!from_the_beginning) scheduler_.take(my_.fabric->id(), my_.micro_batches.summary(term_));
+  told_complete_ = false;
+}
+
+CAUSEWAY_DECL void swarm_coordinator::claim_coordination() {
+  term_ = my_.directory.term() + 1;
+  my_.directory.term(term_);
+  my_.coordinates = true;
+  asked_ = false;
+  follow({my_.fabric->id(), term_});
+  my_.log(severity::info, "coordinating the swarm, term " + std::to_string(term_));
+  coordinate(false);
+  messenger_.announce();
+}
+
+CAUSEWAY_DECL void swarm_coordinator::elect() {
+  if (!my_.serving && !looks_on_) return;
+  auto d = my_.directory.coordinator(my_.coordinates ? term_ : 0);
+  if (my_.coordinates && d.id != my_.fabric->id()) my_.coordinates = false;
+  const bool may_claim =
+      my_.serving && my_.options.stage == 0 && my_.directory.first_in_line() && my_.fabric->now() >= claims_from_;
+  if (d.id == 0 && may_claim) return claim_coordination();
+  if (d.id != 0 && (d.id != my_.followed.id || d.term != my_.followed.term)) follow(d);
+}
+
+CAUSEWAY_DECL void swarm_coordinator::follow(peer_directory::coordinator_choice d) {
+  my_.followed = d;
+  my_.directory.tell_delays_again();
+  my_.micro_batches.drop_orders();
+  orders_.drop_before(d.term);
+  if (d.id != my_.fabric->id()) send_report();
+}
+
+CAUSEWAY_DECL void swarm_coordinator::send_report() {
+  if (my_.followed.id == 0) return;
+  if (my_.followed.id == my_.fabric->id()) {
+    scheduler_.take(my_.fabric->id(), my_.micro_batches.summary(term_));
+    told_complete_ = false;
+  } else {
+    messenger_.post(my_.followed.id, my_.micro_batches.summary(my_.followed.term));
+  }
+}
+
+CAUSEWAY_DECL void swarm_coordinator::heard_by_coordinator(net::peer_id, const swarm_wire::refusal& r) {
+  scheduler_.failed(r.from, r.turn, r.micro_batch);
+}
+
+CAUSEWAY_DECL void swarm_coordinator::heard_by_coordinator(net::peer_id from, const swarm_wire::delays& all) {
+  for (const auto& d : all.list) {
+    const bool known = d.to == my_.fabric->id() || my_.directory.peers().contains(d.to);  // strangers fill no memory
+    if (known) scheduler_.link(from, d.to, d.seconds);
+  }
+}
+
+CAUSEWAY_DECL void swarm_coordinator::heard_by_coordinator(net::peer_id from, const swarm_wire::report& r) {
+  scheduler_.take(from, r);
+  if (r.turn == my_.micro_batches.turn()) return messenger_.post(from, judge());
+  const auto known = evaluated_.find(r.turn);
+  const bool is_known = known != evaluated_.end();
+  if (r.turn < my_.micro_batches.turn() && !swarm_wire::trains(r.turn)) {
+    messenger_.post(from, swarm_wire::verdict{
+                              r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0, {}});
+  }
+}
+
+CAUSEWAY_DECL void swarm_coordinator::after_event() {
+  elect();
+  if (my_.coordinates) steer();
+  table_.ask_the_other_end();
+  news_ = true;
+  called_away_ = !may_enter();
+}
+
+CAUSEWAY_DECL void swarm_coordinator::steer() {
+  if (declared_ || my_.micro_batches.done().size() == 0) return;  // nothing more comes of this turn
+  look_for_sums();
+  for (addressed_order& o : scheduler_.take_orders()) {
+    if (o.to == my_.fabric->id()) {
+      accept(o.to, o.what);
+    } else {
+      messenger_.post(o.to, std::move(o.what));
+    }
+  }
+  const bool complete = scheduler_.complete();
+  if (complete != std::exchange(told_complete_, complete)) messenger_.tell_all(judge());
+  const bool heard = verdict_.turn == my_.micro_batches.turn();
+  if (heard ? (verdict_.complete != 0) != complete : complete) hear(judge());
+}
+
+CAUSEWAY_DECL void swarm_coordinator::look_for_sums() {
+  const sums_seen now{my_.directory.changes(), my_.micro_batches.turn(), my_.gradients.version(), term_};
+  if (!my_.in_training() || std::exchange(sums_seen_, now) == now) return;
+  for (std::uint32_t s = 0; s < my_.options.stages; ++s) {
+    scheduler_.summed(s, my_.directory.has_sum(s, my_.step()) || (s == my_.options.stage && my_.has_sum()));
+  }
+}
+
+CAUSEWAY_DECL void swarm_coordinator::accept(net::peer_id from, const swarm_wire::order& o) {
+  const auto term = static_cast<std::uint32_t>(o.version >> 32U);
+  if (term < my_.followed.term || (term == my_.followed.term && from > my_.followed.id) || !says_it_coordinates(from, term))
+    return;
+  if (o.turn > my_.micro_batches.turn() || !my_.serving) {
+    if (o.path.size() == my_.options.stages) orders_.keep(from, o);
+  } else if (messenger_.takes_path_of(o)) {
+    my_.micro_batches.take(o);
+  }
+}
+
+CAUSEWAY_DECL bool swarm_coordinator::says_it_coordinates(net::peer_id who, std::uint32_t term) const {
+  if (who == my_.fabric->id()) return true;
+  const auto known = my_.directory.peers().find(who);
+  if (known == my_.directory.peers().end() || !known->second.said) return false;
+  return known->second.said->coordinates != 0 && known->second.said->term == term;
+}
+
+CAUSEWAY_DECL bool swarm_coordinator::take_early_orders(std::uint64_t turn) {
+  const auto early = orders_.take(turn);
+  for (const auto& [from, o] : early) {
+    if (my_.serving) accept(from, o);
+  }
+  return !early.empty();
+}
+
+CAUSEWAY_DECL void swarm_coordinator::trainer_is_here(time_point now, duration took) {
+  if (took > duration{0}) trainer_times_.observe(took);
+  seen_trainer_ = now;
+  if (!std::exchange(trainer_hangs_, false)) return;
+  looks_on_ = false;
+  my_.serving = !move_to_;
+  my_.log(severity::info, "this peer's trainer goes on");
+  forget_what_was_given_away();
+  messenger_.announce();
+  elect();
+  send_report();
+}
+
+CAUSEWAY_DECL void swarm_coordinator::look_after_the_trainer(time_point now) {
+  const bool was_stopped = now - std::exchange(looked_at_, now) > 3 * my_.options.heartbeat;  // this whole process
+  if (was_stopped || (orders_.empty() && !my_.micro_batches.next())) seen_trainer_ = now;     // or nothing waits for it
+  const duration since = now - seen_trainer_;
+  if (!my_.serving || since <= std::max(trainer_times_.patience(), my_.options.silence)) return;
+  trainer_hangs_ = true;
+  my_.serving = false;
+  looks_on_ = true;
+  if (std::exchange(my_.coordinates, false)) my_.followed = {};
+  my_.log(severity::warning, "this peer's trainer has done nothing for " +
+                                 std::to_string(static_cast<std::int64_t>(seconds(since))) +
+                                 " s, though work waits for it: others get that until it goes on");
+  messenger_.announce();
+  after_event();
+}
+
+CAUSEWAY_DECL void swarm_coordinator::hear(const swarm_wire::verdict& v) {
+  const bool evaluation = !swarm_wire::trains(v.turn);
+  if (evaluation && v.complete != 0) evaluated_[v.turn] = v.loss;
+  while (evaluated_.size() > most_kept_losses) evaluated_.erase(evaluated_.begin());
+  if (evaluation && v.complete == 0 && v.turn == my_.micro_batches.turn())
+    gives_up_ = my_.directory.beyond(my_.followed.id, v.turn);
+  if (v.turn >= verdict_.turn) verdict_ = v;
+  if (my_.steps_alone() && swarm_wire::is_local(v.turn) && v.turn == my_.micro_batches.turn() && v.complete != 0) {
+    declared_ = true;
+    loss_ = v.loss;
+  }
+}
+
+CAUSEWAY_DECL void swarm_coordinator::ask_what_was_missed() {
+  if (!my_.coordinates && my_.directory.reached(my_.followed.id, my_.micro_batches.turn())) send_report();
+}
+
+CAUSEWAY_DECL void swarm_coordinator::ask_for_the_loss() {
+  if (my_.in_training() || evaluated() || !my_.directory.anybody_beyond(my_.micro_batches.turn())) return;
+  gives_up_ = gives_up_ || my_.coordinates;
+  if (my_.directory.beyond(my_.followed.id, my_.micro_batches.turn())) ask_what_was_missed();
+}
+
+CAUSEWAY_DECL void swarm_coordinator::balance(time_point now) {
+  std::vector<serving_peer> others;
+  for (const auto& [id, p] : my_.directory.peers()) {
+    if (my_.directory.serves(id)) others.push_back({id, p.said->stage, p.said->seconds, p.said->queued});
+  }
+  const auto move = balance_.look(now, others, {my_.fabric->id(), my_.options.stage, my_.seconds, my_.queue.mean()});
+  if (!move) return;
+  if (!move->again) {
+    my_.log(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
+  }
+  messenger_.post(move->who, swarm_wire::move_request{term_, move->to});
+}
+
+CAUSEWAY_DECL std::string swarm_coordinator::describe() const {
+  const std::string text = messenger_.describe() + table_.describe();
+  if (!my_.coordinates) return text + "\n";
+  return text + "; coordinating, " + std::to_string(scheduler_.finished()) + " of " +
+         std::to_string(my_.micro_batches.done().size()) + " micro-batches are through\n";
+}
+
+CAUSEWAY_DECL bool swarm_coordinator::runs(std::uint32_t stage, std::uint32_t micro_batch) const {
+  return rule_.runs(my_.size(), stage, micro_batch);
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_COORDINATOR_IPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_message_handler.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
+
+// What happens on a swarm peer's network, and which message goes to which of its parts.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+template <class Whole>
+class basic_swarm_message_handler;
+using swarm_message_handler = basic_swarm_message_handler<void>;
+
+/// To be used with the fabric's lock held, as events come.
+template <class Whole>
+class basic_swarm_message_handler final : public net::fabric_events {
+ public:
+  basic_swarm_message_handler(swarm_state& my, swarm_messenger& messenger, swarm_table_sync& table,
+                              swarm_coordinator& coordinator)
+      : my_{my}, messenger_{messenger}, table_{table}, coordinator_{coordinator} {}
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override;
+
+  void on_down(net::peer_index link, const error& why) override;
+
+  void on_unreachable(const std::string&, const error&) override {}
+
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override;
+
+  void on_wake() override;
+
+  void heartbeat();
+
+  /// Announced tensors of this turn whose data can be received now: those from whom the orders name. Others wait for their
+  /// order or their turn, so nobody else makes this peer set memory aside.
+  [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> take_announcements();
+  [[nodiscard]] std::size_t waiting_announcements() const noexcept { return announcements_.size(); }
+
+ private:
+  void send_away(net::peer_index link, net::peer_id who, const std::string& why);
+
+  /// Through the model of modules, which whoever serves, or has begun, knows.
+  [[nodiscard]] bool differs_in_paths(const swarm_wire::status& s) const;
+
+  void take(net::peer_index link, net::peer_id from, const swarm_wire::status& s);
+  void take(net::peer_index, net::peer_id from, const swarm_wire::claim& c);
+  /// What only a coordinator listens to.
+  template <class M>
+  void take(net::peer_index, net::peer_id from, const M& m) {
+    if (my_.coordinates) coordinator_.heard_by_coordinator(from, m);
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { coordinator_.accept(from, o); }
+  /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
+  void take(net::peer_index link, net::peer_id from, const swarm_wire::tensor_announcement& p);
+  void take(net::peer_index, net::peer_id from, const swarm_wire::probe& p) {
+    messenger_.post(from, swarm_wire::echo{p.mark});
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::echo& e);
+  void take(net::peer_index, net::peer_id from, const swarm_wire::verdict& v);
+  void take(net::peer_index, net::peer_id, const swarm_wire::addresses& a) { messenger_.learn(a); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::table_request& r) { table_.heard(from, r); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::table_piece& p) { table_.heard(from, p); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::move_request& m);
+
+  static constexpr std::size_t announced_each = 8, announced_in_all = 16;  // the latter times the former
+
+  swarm_state& my_;
+  swarm_messenger& messenger_;
+  swarm_table_sync& table_;
+  swarm_coordinator& coordinator_;
+  std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>>
+      announcements_;                                 // whose data is not expected yet
+  std::map<net::peer_index, std::size_t> announced_;  // in this turn
+  std::uint64_t announced_in_ = 0;                    // that turn
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
+
+// ---- causeway/parallel/swarm/impl/swarm_message_handler.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSAGE_HANDLER_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSAGE_HANDLER_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::on_up(net::peer_index link, net::peer_id id,
+                                                             const std::string& address) {
+  my_.directory.up(id, link, address, my_.fabric->now());
+  messenger_.greet(id, address);
+  my_.micro_batches.connected(id);
+  coordinator_.after_event();
+}
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::on_down(net::peer_index link, const error& why) {
+  const net::peer_id id = my_.directory.at(link);
+  my_.log(severity::debug, "peer " + std::to_string(id) + " is down: " + why.message);
+  my_.directory.down(id);
+  std::erase_if(announcements_, [link](const auto& p) { return p.first == link; });
+  announced_.erase(link);
+  coordinator_.scheduler().gone(id);
+  table_.fetched().lost(id);
+  coordinator_.after_event();
+}
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::on_control(net::peer_index link, std::span<const std::byte> bytes) {
+  const net::peer_id from = my_.directory.at(link);
+  if (from == 0) return;  // it is down already
+  auto m = swarm_wire::decode(my_.run, bytes);
+  if (!m) return send_away(link, from, m.error().message);
+  my_.directory.peers()[from].heard = my_.fabric->now();
+  std::visit([&](auto& what) { take(link, from, what); }, *m);
+  coordinator_.after_event();
+}
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::on_wake() {
+  heartbeat();
+  coordinator_.after_event();
+}
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::heartbeat() {
+  const time_point now = my_.fabric->now();
+  const auto some = my_.directory.next_few(swarm_messenger::few);
+  messenger_.announce_to(some);
+  messenger_.look_around_for_peers(now);
+  messenger_.probe(some, now);
+  coordinator_.look_after_the_trainer(now);
+  if (auto measured = my_.directory.take_delays(); !measured.list.empty()) coordinator_.tell_coordinator(measured);
+  if (my_.coordinates) coordinator_.balance(now);
+  if (my_.coordinates) coordinator_.scheduler().look_for_resting(now, my_.options.silence);
+  coordinator_.ask_for_the_loss();
+  table_.fetched().forgive();
+  my_.fabric->wake_at(now + my_.options.heartbeat);
+}
+
+CAUSEWAY_LAZY std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>>
+basic_swarm_message_handler<Whole>::take_announcements() {
+  if (std::exchange(announced_in_, my_.micro_batches.turn()) != my_.micro_batches.turn()) announced_.clear();
+  std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> due;
+  std::erase_if(announcements_, [&](const auto& p) {
+    const auto& [link, what] = p;
+    const bool now = what.turn == my_.micro_batches.turn() &&
+                     my_.micro_batches.expects(my_.directory.at(link), what.micro_batch, what.backward != 0);
+    if (now) due.push_back(p);
+    return now || what.turn < my_.micro_batches.turn();
+  });
+  return due;
+}
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::send_away(net::peer_index link, net::peer_id who,
+                                                                 const std::string& why) {
+  my_.log(severity::warning, "peer " + std::to_string(who) + " is sent away: " + why);
+  my_.fabric->close(link, why);
+}
+
+CAUSEWAY_LAZY bool basic_swarm_message_handler<Whole>::differs_in_paths(const swarm_wire::status& s) const {
+  return s.paths != my_.paths && (s.paths > 0 || s.serving != 0) && (my_.paths > 0 || my_.serving);
+}
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::take(net::peer_index link, net::peer_id from,
+                                                            const swarm_wire::status& s) {
+  if (s.stage >= my_.options.stages) return;
+  if (differs_in_paths(s))
+    return send_away(link, from,
+                     "it trains " + std::to_string(s.paths) + " paths, and this peer " + std::to_string(my_.paths));
+  const bool fresh = !my_.directory.peers()[from].said;
+  my_.directory.take(from, s, my_.fabric->now());
+  if (fresh && from == my_.followed.id) {  // it took this peer for lost
+    coordinator_.forget_what_was_given_away();
+    coordinator_.send_report();
+  }
+  if (!my_.coordinates) return;
+  if (s.serving != 0) {
+    coordinator_.scheduler().serves(from, s, my_.last_round);
+  } else {
+    coordinator_.scheduler().gone(from);
+  }
+}
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::take(net::peer_index, net::peer_id from,
+                                                            const swarm_wire::claim& c) {
+  auto& said = my_.directory.peers()[from].said;
+  if (!said) return;
+  said->coordinates = 1;
+  said->term = c.term;
+  my_.directory.term(c.term);
+  const auto before = my_.followed;
+  coordinator_.elect();
+  if (my_.followed.id == from && before.id == from && before.term == c.term) coordinator_.send_report();
+}
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::take(net::peer_index link, net::peer_id from,
+                                                            const swarm_wire::tensor_announcement& p) {
+  if (p.turn < my_.micro_batches.turn()) return;
+  const std::size_t most = announced_each * my_.options.most_micro_batches();
+  if (++announced_[link] <= most && announcements_.size() < announced_in_all * most)
+    return announcements_.emplace_back(link, p), void();
+  send_away(link, from, "it announced more tensors than a turn has, " + std::to_string(most) + " at most");
+}
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::take(net::peer_index, net::peer_id from, const swarm_wire::echo& e) {
+  my_.directory.echoed(from, e.mark, my_.fabric->now());
+}
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::take(net::peer_index, net::peer_id from,
+                                                            const swarm_wire::verdict& v) {
+  if (from == my_.followed.id) coordinator_.hear(v);
+}
+
+CAUSEWAY_LAZY void basic_swarm_message_handler<Whole>::take(net::peer_index, net::peer_id from,
+                                                            const swarm_wire::move_request& m) {
+  if (from == my_.followed.id && m.stage < my_.options.stages && m.stage != my_.options.stage)
+    coordinator_.ask_to_move(m.stage);
+}
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_swarm_message_handler<void>;
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSAGE_HANDLER_IPP
+#endif
+
+// ---- causeway/parallel/tensor_mailbox.hpp ----
+#ifndef CAUSEWAY_PARALLEL_TENSOR_MAILBOX_HPP
+#define CAUSEWAY_PARALLEL_TENSOR_MAILBOX_HPP
+
+// Tensors on their way over a fabric whose peers come and go: any number of sends and receives, none of which blocks, and
+// what has come of them. What a tensor is for is the caller's.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Bytes that several may keep.
+using shared_bytes = std::shared_ptr<const std::vector<std::byte>>;
+
+/// For the trainer's thread, without the fabric's lock; `any_done` with it.
+template <class What>
+class tensor_mailbox {
+ public:
+  explicit tensor_mailbox(net::fabric& fabric) : fabric_{fabric} {}
+  tensor_mailbox(const tensor_mailbox&) = delete;
+  tensor_mailbox& operator=(const tensor_mailbox&) = delete;
+
+  struct arrival {
+    net::peer_index from = 0;
+    What what;
+    shared_bytes bytes;
+  };
+
+  void send(net::peer_index to, const net::message_id& id, shared_bytes bytes) {
+    net::scoped_operation op{fabric_, fabric_.send(to, id, *bytes)};
+    sends_.push_back({to, std::move(bytes), std::move(op)});
+  }
+
+  /// `most`: bytes of the tensor, or more.
+  void expect(net::peer_index from, const net::message_id& id, What what, std::size_t most) {
+    auto room = std::make_shared<std::vector<std::byte>>(most);
+    net::scoped_operation op{fabric_, fabric_.receive(from, id, *room)};
+    receives_.push_back({from, std::move(what), std::move(room), std::move(op)});
+  }
+
+  /// What has come, whole. What broke is passed over, or told in `broken`: its connection is down, its sender gave it up,
+  /// or it was too long.
+  [[nodiscard]] std::vector<arrival> collect(std::vector<What>* broken = nullptr) {
+    std::vector<arrival> all;
+    std::erase_if(sends_, [](sending& s) {
+      if (!s.op.done()) return false;
+      (void)s.op.wait(no_deadline);
+      return true;
+    });
+    std::erase_if(receives_, [&](receiving& r) {
+      if (!r.op.done()) return false;
+      const auto got = r.op.wait(no_deadline);
+      if (!got && broken != nullptr) broken->push_back(std::move(r.what));
+      if (!got) return true;
+      r.room->resize(*got);
+      all.push_back({r.from, std::move(r.what), std::move(r.room)});
+      return true;
+    });
+    return all;
+  }
+
+  [[nodiscard]] bool any_done() const {
+    return std::any_of(sends_.begin(), sends_.end(), [](const auto& s) { return s.op.done(); }) ||
+           std::any_of(receives_.begin(), receives_.end(), [](const auto& r) { return r.op.done(); });
+  }
+
+  /// Sends to, and receives from, one peer that are under way.
+  [[nodiscard]] std::size_t sends_to(net::peer_index to) const {
+    return static_cast<std::size_t>(
+        std::count_if(sends_.begin(), sends_.end(), [to](const auto& s) { return s.to == to; }));
+  }
+  [[nodiscard]] std::size_t receives() const noexcept { return receives_.size(); }
+  /// Calls `f(from, what)` for every receive under way, the oldest first.
+  template <class F>
+  void each_expected(F&& f) const {
+    for (const receiving& r : receives_) f(r.from, r.what);
+  }
+
+  /// Ends what is under way.
+  void clear() {
+    sends_.clear();
+    receives_.clear();
+  }
+
+ private:
+  struct sending {
+    net::peer_index to = 0;
+    shared_bytes bytes;
+    net::scoped_operation op;
+  };
+  struct receiving {
+    net::peer_index from = 0;
+    What what;
+    std::shared_ptr<std::vector<std::byte>> room;
+    net::scoped_operation op;
+  };
+
+  net::fabric& fabric_;
+  std::vector<sending> sends_;
+  std::vector<receiving> receives_;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_TENSOR_MAILBOX_HPP
+
+// ---- causeway/parallel/swarm/swarm_work.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
+
+// What a peer of a swarm computes, and the tensors that it moves: the tasks of its micro-batches, what goes into its
+// gradients and out of them, and boundary tensors from and to the stages beside it. It waits for nobody.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// For the trainer's thread, without the fabric's lock, except where something else is said.
+class swarm_work {
+ public:
+  swarm_work(swarm_state& my, swarm_coordinator& coordinator, swarm_message_handler& handler)
+      : my_{my}, coordinator_{coordinator}, handler_{handler}, mailbox_{*my.fabric} {}
+
+  // ---- a turn ---------------------------------------------------------------------------------------------------------
+
+  /// As swarm_coordinator::begin, for a computer that outlives the turn.
+  CAUSEWAY_DECL void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer,
+                           swarm_wire::batch_set counted = {});
+
+  /// The micro-batches that pass this stage.
+  CAUSEWAY_DECL [[nodiscard]] swarm_wire::batch_set wanted() const;
+
+  /// See swarm_peer.
+  CAUSEWAY_DECL result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                                          std::function<void(std::uint32_t, std::span<float>)> put);
+
+  /// While it is there, the shared parameters of a path are in the place of those that this peer computes with.
+  class judged_path {
+   public:
+    judged_path(swarm_work& work, swarm_computer& computer, std::optional<std::uint32_t> path)
+        : work_{work}, computer_{computer}, judges_{path.has_value() && work.my_.paths > 0} {
+      if (!judges_) return;
+      computer_.replace_parameters([&](std::span<float> to) {
+        kept_.assign(to.begin(), to.end());
+        work_.put_path_(*path, to);
+      });
+      work_.my_.locked([this] { work_.my_.judges = true; });
+    }
+    judged_path(const judged_path&) = delete;
+    judged_path& operator=(const judged_path&) = delete;
+    ~judged_path() {
+      if (!judges_) return;
+      work_.my_.locked([this] { work_.my_.judges = false; });
+      computer_.replace_parameters([this](std::span<float> to) { std::copy(kept_.begin(), kept_.end(), to.begin()); });
+    }
+
+   private:
+    swarm_work& work_;
+    swarm_computer& computer_;
+    std::vector<float> kept_;
+    bool judges_;
+  };
+
+  // ---- gradients -----------------------------------------------------------------------------------------------------
+
+  /// The peer's gradient is thrown away, or with local steps all that it has of the turn: others have a part of it.
+  CAUSEWAY_DECL void drop_everything();
+
+  /// What this peer has of the turn came to values that are not finite, or to no purpose.
+  CAUSEWAY_DECL void throw_work_away();
+  CAUSEWAY_DECL void leave_with_nothing();
+  CAUSEWAY_DECL void forget_gradient();
+
+  /// Where a policy exchanges gradients: all of it was dropped, and the policy's row of it with that.
+  CAUSEWAY_DECL error without_gradient();
+  CAUSEWAY_DECL [[nodiscard]] static double sum_of_squares(std::span<const float> values);
+
+  /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
+  /// peer's parameters are others than when the exchange was prepared.
+  CAUSEWAY_DECL result<void> step_on_what_was_missing();
+
+  /// What cannot be added goes into no sum: nobody could take it out again.
+  CAUSEWAY_DECL result<void> check_contribution();
+
+  /// `work`, until `done`, where the gradients are to be of.
+  CAUSEWAY_DECL result<void> at_place(const std::function<bool()>& done, const std::function<result<void>()>& work);
+
+  // ---- tensors --------------------------------------------------------------------------------------------------------
+
+  /// Takes in what has come, expects what was announced, sends what is due. What broke is passed over: its sender sends it
+  /// again, or another peer does.
+  CAUSEWAY_DECL void move_tensors();
+
+  /// With the lock: whether something has happened since tensors were moved, or a task waits.
+  CAUSEWAY_DECL [[nodiscard]] bool has_something_to_do() const;
+
+  // ---- computing ------------------------------------------------------------------------------------------------------
+
+  /// A task of its micro-batches. An input that cannot be used is refused, which is no error; errors are the computer's.
+  CAUSEWAY_DECL result<void> compute(const swarm_task& task);
+
+  /// Of the turn.
+  [[nodiscard]] swarm_computer& computer() const noexcept { return *computer_; }
+  /// Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
+  [[nodiscard]] swarm_wire::batch_set& progress() noexcept { return progress_; }
+  [[nodiscard]] const swarm_wire::batch_set& progress() const noexcept { return progress_; }
+  /// See swarm_peer::exchange_means.
+  void compute_at(gradient_place place) { place_ = std::move(place); }
+  [[nodiscard]] bool has_place() const noexcept { return static_cast<bool>(place_); }
+
+ private:
+  CAUSEWAY_DECL [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const;
+  CAUSEWAY_DECL [[nodiscard]] swarm_crossing output(std::uint32_t m, bool backward) const;
+  // The one before this that the micro-batch passes; 0 for stage 0.
+  CAUSEWAY_DECL [[nodiscard]] std::uint32_t stage_below(std::uint32_t m) const;
+  CAUSEWAY_DECL result<void> compute_back(const swarm_task& task, time_point begin);
+
+  // The first one pays for memory and caches, and says nothing of those to come: 0.
+  CAUSEWAY_DECL double time_of(double took);
+
+  // The parameters become those of the path that this peer was given in this round, on which it has done nothing yet.
+  CAUSEWAY_DECL void take_module_path();
+
+  // What is computed again for a neighbour's sake adds to nothing.
+  CAUSEWAY_DECL result<swarm_output> backward(std::uint32_t m, bool adds);
+
+  // Who sends what cannot be decoded is sent away, and the coordinator told. When it is back it sends what it kept again,
+  // unless the coordinator has found another.
+  CAUSEWAY_DECL result<void> refuse(const swarm_task& task, const error& why);
+
+  swarm_state& my_;
+  swarm_coordinator& coordinator_;
+  swarm_message_handler& handler_;
+  swarm_computer* computer_ = nullptr;
+  gradient_place place_;
+  swarm_wire::batch_set progress_;
+  std::function<void(std::uint32_t)> path_taken_;  // and what follows: see swarm_peer::shares_paths
+  std::function<void(std::uint32_t, std::span<float>)> put_path_;
+  tensor_mailbox<swarm_wire::tensor_announcement> mailbox_;
+  std::map<std::uint32_t, double> forward_seconds_;
+  std::uint64_t serial_ = 0;          // of the last announcement
+  std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
+  std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
+  bool clobbered_ = false;            // the gradients held what was to be exchanged
+  std::uint32_t computes_on_ = swarm_wire::no_module_path;
+  bool warm_ = false;  // has computed a micro-batch to the end
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
+
+// ---- causeway/parallel/swarm/impl/swarm_work.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_WORK_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_WORK_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void swarm_work::begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer,
+                                     swarm_wire::batch_set counted) {
+  computer_ = &computer;
+  forward_seconds_.clear();
+  added_ = 0;
+  mailbox_.clear();
+  my_.locked([&] {
+    my_.fabric->cancel_before(swarm_wire::epoch_of(turn));
+    my_.begin_on_path();
+    coordinator_.begin(turn, micro_batches, std::move(counted));
+  });
+}
+
+CAUSEWAY_DECL swarm_wire::batch_set swarm_work::wanted() const {
+  swarm_wire::batch_set all{my_.micro_batches.done().size()};
+  for (std::uint32_t m = 0; m < all.size(); ++m) {
+    if (coordinator_.runs(my_.options.stage, m)) all.add(m);
+  }
+  return all;
+}
+
+CAUSEWAY_DECL result<void> swarm_work::shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
+                                                    std::function<void(std::uint32_t, std::span<float>)> put) {
+  if (my_.options.micro_batches % count != 0) {
+    return fail(errc::invalid_argument, "micro_batches",
+                std::to_string(my_.options.micro_batches) + " of a global batch for " + std::to_string(count) +
+                    " paths, each of which has an equal part of it; use a multiple");
+  }
+  path_taken_ = std::move(taken);
+  put_path_ = std::move(put);
+  my_.locked([&] {
+    my_.paths = count;
+    coordinator_.scheduler().split(count);
+  });
+  return {};
+}
+
+CAUSEWAY_DECL void swarm_work::drop_everything() {
+  my_.log(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
+  if (my_.steps_alone()) return leave_with_nothing();
+  forget_gradient();
+  my_.locked([this] { my_.micro_batches.drop_contributions(); });
+}
+
+CAUSEWAY_DECL void swarm_work::throw_work_away() {
+  my_.log(severity::warning, "this peer came to values that are not finite: what it has of step " +
+                                 std::to_string(my_.step() + 1) +
+                                 " is thrown away, and computed again by others or from the last state that was committed");
+  my_.locked([this] { coordinator_.count_offence(); });
+  leave_with_nothing();
+}
+
+CAUSEWAY_DECL void swarm_work::leave_with_nothing() {
+  if (computer_ != nullptr) forget_gradient();
+  my_.locked([this] {
+    if (my_.steps_alone()) my_.micro_batches.set_applied(false);
+    progress_ = {};
+    clobbered_ = false;
+    added_ = 0;
+    coordinator_.leave_turn();
+  });
+}
+
+CAUSEWAY_DECL void swarm_work::forget_gradient() {
+  std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+  my_.gradients.begin(my_.step());
+}
+
+CAUSEWAY_DECL error swarm_work::without_gradient() {
+  progress_ = my_.with_lock([&] { return my_.micro_batches.done(); });
+  return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
+}
+
+CAUSEWAY_DECL double swarm_work::sum_of_squares(std::span<const float> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
+}
+
+CAUSEWAY_DECL result<void> swarm_work::step_on_what_was_missing() {
+  if (!std::exchange(clobbered_, false)) return {};
+  added_ = 0;
+  const std::uint32_t pending = my_.with_lock([&] { return my_.micro_batches.pending(); });
+  if (pending > 0) {
+    CAUSEWAY_TRY(computer_->take_step(static_cast<float>(progress_.size()) / static_cast<float>(pending)));
+    my_.locked([&] {
+      my_.micro_batches.set_applied(true);
+      progress_ = my_.micro_batches.done();
+    });
+  }
+  return fail(errc::cancelled, "stage " + std::to_string(my_.options.stage), "what lost peers had was computed first");
+}
+
+CAUSEWAY_DECL result<void> swarm_work::check_contribution() {
+  const bool adds = my_.with_lock([&] { return !my_.has_sum() && my_.micro_batches.done().count() > 0; });
+  if (!adds || std::isfinite(computer_->squares())) return {};
+  return fail(errc::non_finite, "stage " + std::to_string(my_.options.stage), "this peer's gradient is not finite");
+}
+
+CAUSEWAY_DECL result<void> swarm_work::at_place(const std::function<bool()>& done,
+                                                const std::function<result<void>()>& work) {
+  if (!place_ || my_.with_lock(done)) return work();
+  const auto outcome = place_([&]() -> result<double> {
+    CAUSEWAY_TRY(work());
+    return 0.0;
+  });
+  if (!outcome) return outcome.error();
+  return {};
+}
+
+CAUSEWAY_DECL void swarm_work::move_tensors() {
+  std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> announced, sends;
+  std::vector<boundary_bytes> contents;
+  auto arrived = mailbox_.collect();
+  my_.locked([&] {
+    coordinator_.see_news();
+    for (auto& a : arrived)
+      my_.micro_batches.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes), a.what.pass);
+    announced = handler_.take_announcements();
+    for (const auto& s : my_.micro_batches.take_shipments()) {
+      const auto link = my_.directory.link_to(s.to);
+      if (!link) continue;  // sent again when it is back
+      const swarm_wire::tensor_announcement p{my_.micro_batches.turn(), s.micro_batch,
+                                              s.backward ? std::uint8_t{1} : std::uint8_t{0}, ++serial_, s.pass};
+      my_.fabric->post(*link, swarm_wire::encode(my_.run, p));
+      sends.emplace_back(*link, p);
+      contents.push_back(s.bytes);
+    }
+  });
+  for (const auto& [link, p] : announced) {
+    if (p.micro_batch >= my_.micro_batches.done().size()) continue;
+    mailbox_.expect(link, p.data(), p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
+  }
+  for (std::size_t i = 0; i < sends.size(); ++i)
+    mailbox_.send(sends[i].first, sends[i].second.data(), std::move(contents[i]));
+}
+
+CAUSEWAY_DECL bool swarm_work::has_something_to_do() const {
+  return coordinator_.has_news() || mailbox_.any_done() || my_.micro_batches.next().has_value();
+}
+
+CAUSEWAY_DECL result<void> swarm_work::compute(const swarm_task& task) {
+  if (my_.paths > 0 && !my_.judges) take_module_path();
+  if (!task.backward) computer_->forget(task.micro_batch);
+  if (task.input) {
+    const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
+    if (!usable) return refuse(task, usable.error());
+  }
+  const time_point begin = my_.with_lock([&] { return my_.fabric->now(); });
+  if (task.backward) return compute_back(task, begin);
+  CAUSEWAY_ASSIGN(auto out, computer_->forward(output(task.micro_batch, false)));
+  my_.locked([&] {
+    const time_point end = my_.fabric->now();
+    coordinator_.trainer_is_here(end, end - begin);
+    forward_seconds_[task.micro_batch] = seconds(end - begin);
+    my_.micro_batches.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
+    if (my_.in_training()) return;
+    my_.micro_batches.contributed(task.micro_batch, out.loss, nullptr, task.pass);
+    coordinator_.tell_coordinator(swarm_wire::contributed{my_.micro_batches.turn(), task.micro_batch, 0, out.loss});
+    coordinator_.after_event();
+  });
+  return {};
+}
+
+CAUSEWAY_DECL swarm_crossing swarm_work::input(std::uint32_t m, bool backward) const {
+  return {m, backward ? my_.options.stage : stage_below(m), backward};
+}
+
+CAUSEWAY_DECL swarm_crossing swarm_work::output(std::uint32_t m, bool backward) const {
+  return {m, backward ? stage_below(m) : my_.options.stage, backward};
+}
+
+CAUSEWAY_DECL std::uint32_t swarm_work::stage_below(std::uint32_t m) const {
+  std::uint32_t s = my_.options.stage;
+  while (s > 0 && !coordinator_.runs(--s, m)) {
+  }
+  return s;
+}
+
+CAUSEWAY_DECL result<void> swarm_work::compute_back(const swarm_task& task, time_point begin) {
+  const std::uint32_t m = task.micro_batch;
+  std::uint64_t forgotten = 0;
+  bool adds = false;
+  my_.locked([&] {
+    if (std::exchange(seen_forgotten_, coordinator_.times_forgotten()) != coordinator_.times_forgotten()) added_ = 0;
+    forgotten = seen_forgotten_;
+    adds = !my_.has_sum() && my_.micro_batches.adds(m);
+  });
+  CAUSEWAY_ASSIGN(auto back, backward(m, adds));
+  my_.locked([&] {
+    const time_point end = my_.fabric->now();
+    coordinator_.trainer_is_here(end, end - begin);
+    if (forgotten != coordinator_.times_forgotten()) return;  // others have been given it
+    const double took = time_of(forward_seconds_[m] + seconds(my_.fabric->now() - begin));
+    my_.micro_batches.contributed(m, back.loss, std::move(back.bytes), task.pass);
+    coordinator_.tell_coordinator(swarm_wire::contributed{my_.micro_batches.turn(), m, took, back.loss});
+    coordinator_.after_event();
+  });
+  return {};
+}
+
+CAUSEWAY_DECL double swarm_work::time_of(double took) {
+  if (!std::exchange(warm_, true)) return 0;
+  my_.seconds = my_.seconds > 0 ? 0.7 * my_.seconds + 0.3 * took : took;
+  return took;
+}
+
+CAUSEWAY_DECL void swarm_work::take_module_path() {
+  const std::uint32_t path = my_.with_lock([this] { return my_.module_path; });
+  if (std::exchange(computes_on_, path) == path) return;
+  path_taken_(path);
+  computer_->replace_parameters([&](std::span<float> to) { put_path_(path, to); });
+}
+
+CAUSEWAY_DECL result<swarm_output> swarm_work::backward(std::uint32_t m, bool adds) {
+  const auto g = computer_->gradients();
+  if (adds && my_.steps_alone() && added_++ == 0) {
+    std::fill(g.begin(), g.end(), 0.0F);
+    clobbered_ = my_.closes_a_round();
+  }
+  if (adds) return computer_->backward(output(m, true));
+  const std::vector<float> kept{g.begin(), g.end()};
+  auto back = computer_->backward(output(m, true));
+  std::copy(kept.begin(), kept.end(), g.begin());
+  return back;
+}
+
+CAUSEWAY_DECL result<void> swarm_work::refuse(const swarm_task& task, const error& why) {
+  my_.locked([&] {
+    const net::peer_id from = my_.micro_batches.refuse(task.micro_batch, task.backward);
+    my_.log(severity::warning, "peer " + std::to_string(from) + " is sent away: micro-batch " +
+                                   std::to_string(task.micro_batch) + ": " + why.text());
+    if (const auto link = my_.directory.link_to(from)) my_.fabric->close(*link, why.message);
+    coordinator_.tell_coordinator(swarm_wire::refusal{my_.micro_batches.turn(), task.micro_batch, from});
+    coordinator_.after_event();
+  });
+  return {};
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_WORK_IPP
+#endif
+
+// ---- causeway/parallel/swarm/swarm_parts.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_PARTS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SWARM_PARTS_HPP
+
+// What a swarm's peer is made of: what its parts share, what it says and hears, who decides, what it computes, and the
+// other end of a tied table. swarm_peer.hpp is the peer.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Each has a reference to those that it needs.
+template <class Whole>
+struct basic_swarm_parts {
+  basic_swarm_parts(std::shared_ptr<net::fabric> fabric, swarm_options options, stage::routing::any_router router,
+                    log_sink log)
+      : my{std::move(fabric), std::move(options), std::move(log)}, coordinator{my, messenger, table, std::move(router)} {}
+  basic_swarm_parts(const basic_swarm_parts&) = delete;
+  basic_swarm_parts& operator=(const basic_swarm_parts&) = delete;
+  ~basic_swarm_parts() { my.fabric->attach(nullptr); }
+
+  /// From now on it hears from the network.
+  void listen() {
+    my.fabric->attach(&handler);
+    my.locked([this] { handler.heartbeat(); });
+  }
+
+  swarm_state my;
+  swarm_messenger messenger{my};
+  swarm_table_sync table{my, messenger};
+  swarm_coordinator coordinator;
+  basic_swarm_message_handler<Whole> handler{my, messenger, table, coordinator};
+  swarm_work work{my, coordinator, handler};
+};
+using swarm_parts = basic_swarm_parts<void>;
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_PARTS_HPP
+
+// ---- causeway/parallel/swarm/impl/swarm_peer.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_PEER_IPP
+#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_PEER_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_LAZY basic_swarm_peer<Whole>::basic_swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options,
+                                                        stage::routing::any_router router, log_sink log)
+    : parts_{std::make_unique<basic_swarm_parts<Whole>>(std::move(fabric), std::move(options), std::move(router),
+                                                        std::move(log))},
+      say_at_{parts_->my.options.say_after} {}
+
+CAUSEWAY_LAZY basic_swarm_peer<Whole>::~basic_swarm_peer() = default;
+
+CAUSEWAY_LAZY const swarm_options& basic_swarm_peer<Whole>::options() const noexcept { return parts_->my.options; }
+
+CAUSEWAY_LAZY void basic_swarm_peer<Whole>::tie(swarm_tied_table table) { parts_->table.tie(std::move(table)); }
+
+CAUSEWAY_LAZY void basic_swarm_peer<Whole>::throw_away() { parts_->work.throw_work_away(); }
+
+CAUSEWAY_LAZY swarm_wire::batch_set basic_swarm_peer<Whole>::progress() const { return parts_->work.progress(); }
+
+CAUSEWAY_LAZY bool basic_swarm_peer<Whole>::called_away() const noexcept { return parts_->coordinator.called_away(); }
+
+CAUSEWAY_LAZY std::span<std::byte> basic_swarm_peer<Whole>::decision(std::size_t most) {
+  return parts_->my.decisions.memory(most_asked_ = most);
+}
+
+CAUSEWAY_LAZY std::optional<swarm_wire::stage_sum> basic_swarm_peer<Whole>::decided() const {
+  return parts_->my.decisions.last();
+}
+
+CAUSEWAY_LAZY bool basic_swarm_peer<Whole>::exchanges_rows() const { return averages_ || parts_->my.steps_alone(); }
+
+CAUSEWAY_LAZY void basic_swarm_peer<Whole>::open(std::uint64_t agreement) {
+  if (std::exchange(open_, true)) return;
+  parts_->my.run = mix(parts_->my.options.run, agreement,
+                       mix(parts_->my.options.stages, static_cast<std::uint64_t>(parts_->my.options.micro_batches),
+                           parts_->my.options.local_steps));
+  parts_->my.locked([this] { parts_->coordinator.claims_from(parts_->my.fabric->now() + parts_->my.options.heartbeat); });
+  parts_->listen();
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_peer<Whole>::exchange_means(bool late, gradient_place at) {
+  if (parts_->table.is_tied()) {
+    return fail(errc::unsupported, "swarm",
+                "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
+                "round apart; build the model with untied embeddings, or use comm::every_step without a codec");
+  }
+  averages_ = true;
+  late_ = late;
+  parts_->work.compute_at(std::move(at));
+  parts_->my.locked([this] {
+    if (parts_->work.has_place()) parts_->coordinator.scheduler().peers_differ();
+  });
+  return {};
+}
+
+CAUSEWAY_LAZY result<double> basic_swarm_peer<Whole>::run(std::uint64_t step, swarm_computer& made) {
+  swarm_computer& computer = watch_.computes ? watch_.computes(step, made) : made;
+  if (parts_->my.steps_alone()) return run_alone(step, computer);
+  parts_->work.begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(parts_->my.options.micro_batches),
+                     computer);
+  const auto done = [this] { return parts_->coordinator.may_enter(); };
+  CAUSEWAY_TRY(parts_->work.at_place(done, [&] { return work_until(done); }));
+  if (averages_) (void)make_mean({});
+  if (watch_.steps) watch_.steps();
+  return parts_->my.with_lock([&] {
+    return parts_->coordinator.verdict().turn == parts_->my.micro_batches.turn() ? parts_->coordinator.verdict().loss : 0.0;
+  });
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_peer<Whole>::complete(const std::function<bool()>& summoned) {
+  if (!parts_->my.steps_alone())
+    parts_->my.gradients.restore(parts_->work.computer().gradients(),
+                                 parts_->table.table_of(parts_->work.computer().gradients()));
+  parts_->my.decisions.begin();
+  if (swarm_wire::is_local(
+          parts_->my.micro_batches.turn())) {  // all of the steps since the last exchange, most of which are done
+    parts_->work.begin(closing_.first, parts_->work.progress().size(), *closing_.second, parts_->work.progress());
+  }
+  const auto rested = [this] { return parts_->my.fabric->now() >= again_from_; };
+  const auto called = [&] { return parts_->my.with_lock(rested) && summoned(); };
+  const auto row_of = averages_ ? std::exchange(parts_->work.progress(), {}) : swarm_wire::batch_set{};
+  const auto done = [&] { return parts_->coordinator.may_enter() && rested(); };
+  CAUSEWAY_TRY(parts_->work.at_place(done, [&] { return work_until(done, called); }));
+  CAUSEWAY_TRY(parts_->work.check_contribution());
+  if (averages_) return make_mean(row_of);
+  return parts_->my.steps_alone() ? parts_->work.step_on_what_was_missing() : result<void>{};
+}
+
+CAUSEWAY_LAZY void basic_swarm_peer<Whole>::end_local_step(std::uint64_t step, swarm_computer& round) {
+  const auto per_step = static_cast<std::uint32_t>(parts_->my.options.micro_batches);
+  const std::uint32_t before = parts_->work.progress().size();
+  swarm_wire::batch_set all{before + per_step};
+  for (std::uint32_t m = 0; m < before; ++m) {
+    if (parts_->work.progress().has(m)) all.add(m);
+  }
+  parts_->my.locked([&] {
+    for (std::uint32_t m = 0; m < per_step; ++m) {
+      if (parts_->my.micro_batches.done().has(m)) all.add(before + m);
+    }
+  });
+  parts_->work.progress() = std::move(all);
+  closing_ = {swarm_wire::training_turn(step), &round};
+  if (watch_.steps) watch_.steps();
+}
+
+CAUSEWAY_LAZY bool basic_swarm_peer<Whole>::run_ends() {
+  return parts_->my.options.steps > 0 &&
+         parts_->my.with_lock([this] { return parts_->my.step(); }) + 1 >= parts_->my.options.steps;
+}
+
+CAUSEWAY_LAZY void basic_swarm_peer<Whole>::meets_in_groups() {
+  parts_->my.locked([this] { parts_->my.in_groups = true; });
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_peer<Whole>::shares_paths(std::uint32_t count,
+                                                                 std::function<void(std::uint32_t)> taken,
+                                                                 std::function<void(std::uint32_t, std::span<float>)> put) {
+  return parts_->work.shares_paths(count, std::move(taken), std::move(put));
+}
+
+CAUSEWAY_LAZY void basic_swarm_peer<Whole>::has_values(bool it_has) {
+  parts_->my.locked([&] { parts_->my.has_values = it_has; });
+}
+
+CAUSEWAY_LAZY result<double> basic_swarm_peer<Whole>::evaluate(std::uint64_t step, std::uint32_t pieces,
+                                                               swarm_computer& computer,
+                                                               std::optional<std::uint32_t> path) {
+  if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
+  if (evaluations_ == swarm_wire::most_evaluations) {
+    return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
+  }
+  const swarm_work::judged_path judged{parts_->work, computer, path};
+  parts_->work.begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
+  const auto outcome = work_until([this] { return parts_->coordinator.evaluated() || parts_->coordinator.gives_up(); });
+  if (!outcome) CAUSEWAY_TRY(leave_evaluation_to_others(outcome.error()));
+  const std::optional<double> loss = parts_->my.with_lock([&] { return parts_->coordinator.evaluated(); });
+  if (loss) return *loss;
+  return fail(errc::cancelled, "swarm", "the others are through with this evaluation, and its loss is lost");
+}
+
+CAUSEWAY_LAZY bool basic_swarm_peer<Whole>::is_waited_for() {
+  return parts_->my.with_lock([this] { return parts_->my.followed.term != told_by_; });
+}
+
+CAUSEWAY_LAZY swarm_holding basic_swarm_peer<Whole>::holding() {
+  return parts_->my.with_lock([&] {
+    swarm_holding h{
+        parts_->my.step(),        parts_->my.has_sum(),  parts_->my.micro_batches.done(), parts_->coordinator.released(),
+        parts_->table.has_part(), !parts_->my.has_values};
+    if (h.done.count() > 0) h.module_path = parts_->my.module_path;
+    if (parts_->coordinator.verdict().turn == parts_->my.micro_batches.turn() &&
+        parts_->coordinator.verdict().complete != 0)
+      h.left_out = parts_->coordinator.verdict().left_out;
+    return h;
+  });
+}
+
+CAUSEWAY_LAZY result<swarm_part_taken> basic_swarm_peer<Whole>::take_part(std::span<const swarm_holding> all,
+                                                                          std::size_t self) {
+  auto part = part_of(all, self);
+  if (watch_.takes_part) watch_.takes_part(all, self, part);
+  return part;
+}
+
+CAUSEWAY_LAZY result<swarm_sum> basic_swarm_peer<Whole>::keep_sum(std::span<const float> sum,
+                                                                  std::span<const float> gradient) {
+  const double squares = exchanges_rows() ? parts_->work.sum_of_squares(gradient) : parts_->work.computer().squares();
+  if (!std::isfinite(squares)) {
+    return fail(errc::non_finite, "stage " + std::to_string(parts_->my.options.stage), "the gradient is not finite");
+  }
+  kept_ = {parts_->my.step(), squares, parts_->my.decisions.asked()};
+  summed_ = sum;
+  return swarm_sum{kept_.step, squares, exchanges_rows() ? std::span<float>{} : parts_->work.computer().gradients()};
+}
+
+CAUSEWAY_LAZY void basic_swarm_peer<Whole>::restore_sum(const swarm_sum& kept) {
+  parts_->my.locked([&] {
+    if (!kept.values.empty()) parts_->my.gradients.keep_sum(kept.step, {kept.values.begin(), kept.values.end()});
+    has_summed({kept.step, kept.squares});
+  });
+}
+
+CAUSEWAY_LAZY result<std::vector<double>> basic_swarm_peer<Whole>::all_summed() {
+  const std::uint64_t step = kept_.step;
+  const auto g = parts_->work.computer().gradients();
+  parts_->my.locked([&] {
+    if (!parts_->my.in_groups) parts_->my.gradients.keep_sum(step, {summed_.begin(), summed_.end()});
+    has_summed(kept_);
+    parts_->messenger.announce();
+    parts_->coordinator.after_event();
+  });
+  const auto total = [&] {
+    return parts_->table.may_step() ? parts_->my.decisions.total(parts_->my.directory, parts_->my.options.stage, step)
+                                    : std::nullopt;
+  };
+  CAUSEWAY_TRY(work_until([&] { return total().has_value() || parts_->my.directory.left_behind(step); }));  // the barrier
+  const auto all = parts_->my.with_lock(total);
+  if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
+  if (all->asked.size() < kept_.asked.size()) {
+    return fail(errc::protocol, "swarm", "another stage exchanges something else; do all run the same policy?");
+  }
+  parts_->table.leave_table_out(g);
+  return swarm_wire::numbers_of(*all, kept_.asked.size());
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_peer<Whole>::sum(std::span<double> values, const collective::collective_options&) {
+  parts_->my.decisions.ask(values);
+  if (parts_->my.decisions.asked().size() <= most_asked_) return {};
+  return fail(errc::invalid_argument, "policy",
+              "it asks the stages for more numbers than it said at its start (stage_peers::will_ask)");
+}
+
+CAUSEWAY_LAZY void basic_swarm_peer<Whole>::committed(bool adopted) {
+  parts_->work.progress() = {};
+  parts_->my.locked([&] {
+    parts_->my.round_is_over(!adopted);
+    if (!adopted && parts_->my.closes_a_round()) parts_->my.committed = parts_->my.step() + 1;
+    const bool tells = parts_->messenger.tell_committed();
+    if (parts_->table.holds_committed(adopted) || tells) parts_->coordinator.after_event();
+  });
+  if (watch_.commits) watch_.commits();
+}
+
+CAUSEWAY_LAZY bool basic_swarm_peer<Whole>::put_table() {
+  parts_->my.locked([this] { parts_->table.put_table_into_parameters(); });
+  return parts_->table.is_first_of_tied();
+}
+
+CAUSEWAY_LAZY void basic_swarm_peer<Whole>::agreed(std::span<const double> all) {
+  norm_ = std::sqrt(all.front());
+  parts_->my.decisions.decide(kept_.step, all);
+}
+
+CAUSEWAY_LAZY std::uint64_t basic_swarm_peer<Whole>::contributed() {
+  return parts_->my.with_lock([&] { return parts_->my.micro_batches.done().count(); });
+}
+
+CAUSEWAY_LAZY double basic_swarm_peer<Whole>::seconds_per_micro_batch() {
+  return parts_->my.with_lock([&] { return parts_->my.seconds; });
+}
+
+CAUSEWAY_LAZY std::optional<std::uint32_t> basic_swarm_peer<Whole>::asked_to_move() {
+  return parts_->my.with_lock([&] { return parts_->coordinator.asked_to_move(); });
+}
+
+CAUSEWAY_LAZY time_point basic_swarm_peer<Whole>::now() {
+  return parts_->my.with_lock([&] { return parts_->my.fabric->now(); });
+}
+
+CAUSEWAY_LAZY std::string basic_swarm_peer<Whole>::describe() {
+  return parts_->my.with_lock([&] { return parts_->coordinator.describe(); }) + parts_->my.fabric->describe_waits();
+}
+
+CAUSEWAY_LAZY std::uint64_t basic_swarm_peer<Whole>::rerouted() {
+  return parts_->my.with_lock([&] { return parts_->coordinator.scheduler().rerouted(); });
+}
+
+CAUSEWAY_LAZY bool basic_swarm_peer<Whole>::coordinates() {
+  return parts_->my.with_lock([&] { return parts_->my.coordinates; });
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_peer<Whole>::make_mean(const swarm_wire::batch_set& row_of) {
+  parts_->work.progress() = parts_->my.with_lock([&] { return parts_->my.micro_batches.done(); });
+  const auto own = static_cast<float>(std::max(parts_->work.progress().count(), 1U));
+  parts_->my.gradients.put_in_mean(static_cast<float>(parts_->work.wanted().count()) / own,
+                                   parts_->work.computer().gradients());
+  if (late_ || parts_->work.progress() == row_of) return {};
+  return fail(errc::cancelled, "stage " + std::to_string(parts_->my.options.stage),
+              "what lost peers had was computed first");
+}
+
+CAUSEWAY_LAZY result<swarm_part_taken> basic_swarm_peer<Whole>::part_of(std::span<const swarm_holding> all,
+                                                                        std::size_t self) {
+  const swarm_plan plan =
+      plan_shares(all, parts_->my.step(), parts_->work.wanted(), parts_->table.is_last_of_tied(), late_);
+  const bool drops = parts_->my.steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
+  if (drops || plan.parts[self] == swarm_part::dropped) parts_->work.drop_everything();
+  if (drops && parts_->my.steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
+  if (drops) return parts_->work.without_gradient();
+  if (!plan.complete) {
+    const bool lacks_part = parts_->table.is_last_of_tied() && plan.adds_part == swarm_plan::none;
+    parts_->my.locked([this, asks = lacks_part && self == 0] {
+      parts_->coordinator.contradict();
+      again_from_ = parts_->my.fabric->now() + look_around;  // who has the rest may be on its way
+      if (asks) parts_->table.asks_itself();
+      parts_->coordinator.send_report();
+      parts_->coordinator.after_event();
+    });
+    return fail(errc::cancelled, "stage " + std::to_string(parts_->my.options.stage),
+                "micro-batches are missing; they are computed first");
+  }
+  if (exchanges_rows()) return part_of_mean(all, plan);
+  parts_->my.gradients.put_in(plan.parts[self], parts_->work.computer().gradients());
+  if (plan.adds_part == self) parts_->my.locked([this] { parts_->table.add_part(parts_->work.computer().gradients()); });
+  return swarm_part_taken{std::vector(all.size(), 1.0)};  // so that parts are summed
+}
+
+CAUSEWAY_LAZY result<swarm_part_taken> basic_swarm_peer<Whole>::part_of_mean(std::span<const swarm_holding> all,
+                                                                             const swarm_plan& plan) {
+  swarm_part_taken part{.weights = weights_of(all, plan)};
+  part.paths = paths_of(all, plan, part.weights);
+  const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
+  if (at == plan.parts.end()) return part;
+  part.result_at = static_cast<std::uint32_t>(at - plan.parts.begin());
+  if (parts_->my.with_lock([&] { return parts_->my.has_sum(); })) part.result = parts_->my.gradients.sum();
+  return part;
+}
+
+CAUSEWAY_LAZY void basic_swarm_peer<Whole>::has_summed(const swarm_wire::stage_sum& what) {
+  parts_->my.directory.remember(parts_->my.options.stage, what);
+  if (parts_->my.own_sums[0].step != what.step) parts_->my.own_sums[1] = parts_->my.own_sums[0];
+  parts_->my.own_sums[0] = what;
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_peer<Whole>::leave_evaluation_to_others(const error& why) {
+  if (why.code != errc::non_finite ||
+      !parts_->my.with_lock([&] { return parts_->my.directory.anybody_serves(parts_->my.options.stage); }))
+    return why;
+  parts_->work.throw_work_away();
+  return work_until([this] { return parts_->coordinator.evaluated() || parts_->coordinator.gives_up(); });
+}
+
+CAUSEWAY_LAZY result<double> basic_swarm_peer<Whole>::run_alone(std::uint64_t step, swarm_computer& computer) {
+  parts_->work.begin(swarm_wire::local_turn(step), static_cast<std::uint32_t>(parts_->my.options.micro_batches), computer);
+  if (parts_->work.wanted().count() != parts_->my.micro_batches.done().size()) {
+    return fail(errc::invalid_argument, "swarm", "local steps need a router that leaves no stage out");
+  }
+  CAUSEWAY_TRY(work_until([this] { return parts_->coordinator.local_step_is_over(); }));
+  return parts_->my.with_lock([&] {
+    if (!parts_->coordinator.declared()) parts_->my.micro_batches.forget();
+    told_by_ = parts_->my.followed.term;
+    return parts_->coordinator.loss();
+  });
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_peer<Whole>::work_until(const std::function<bool()>& done,
+                                                               const std::function<bool()>& summoned) {
+  waited_ = duration{0};
+  say_at_ = parts_->my.options.say_after;
+  for (;;) {
+    parts_->work.move_tensors();
+    std::optional<swarm_task> task;
+    bool over = false;
+    parts_->my.locked([&] {
+      parts_->coordinator.trainer_is_here(parts_->my.fabric->now());
+      over = done();
+      task = over ? std::nullopt : parts_->my.micro_batches.next();
+      if (task) parts_->my.queue.began(parts_->my.micro_batches.queued() - 1);
+    });
+    if (over) return {};
+    if (task) {
+      CAUSEWAY_TRY(parts_->work.compute(*task));
+      waited_ = duration{0};
+    } else if (summoned && summoned()) {
+      return {};
+    } else {
+      if (meanwhile_) meanwhile_();
+      CAUSEWAY_TRY(wait_a_while(done, meanwhile_ ? a_moment : summoned ? look_around : duration::max()));
+    }
+  }
+}
+
+CAUSEWAY_LAZY result<void> basic_swarm_peer<Whole>::wait_a_while(const std::function<bool()>& done, duration most) {
+  const time_point begin = parts_->my.with_lock([&] { return parts_->my.fabric->now(); });
+  const auto something = [&] { return done() || parts_->work.has_something_to_do(); };
+  CAUSEWAY_ASSIGN(const bool happened,
+                  parts_->my.fabric->block(something, begin + std::min({parts_->my.options.say_after, say_at_, most})));
+  (void)happened;
+  waited_ += parts_->my.with_lock([&] { return parts_->my.fabric->now() - begin; });
+  if (waited_ >= say_at_) {
+    say_at_ = 2 * waited_;
+    parts_->my.log(severity::waiting,
+                   "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: " + describe());
+  }
+  return {};
+}
+
+#ifdef CAUSEWAY_COMPILED
+template class basic_swarm_peer<void>;
+#endif
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_PEER_IPP
+#endif
 
 // ---- causeway/parallel/swarm.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_HPP
@@ -35478,7 +39161,7 @@ class stage_computer final : public swarm_computer {
 
 /// Whether this peer, with that model and environment, can be one of a swarm; then it joins the others. `base` is made.
 template <class Context, class Codec>
-result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, Codec& codec, embedding_base& base) {
+result<void> open_swarm(std::string_view name, Context& ctx, swarm_peer* peer, Codec& codec, embedding_base& base) {
   const std::string who{name};
   if (peer == nullptr || !ctx.elastic()) {
     return fail(errc::invalid_argument, who,
@@ -35509,7 +39192,7 @@ result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, 
 
 /// As swarm::evaluate.
 template <class Context>
-result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_round& peer, const batch& b,
+result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_peer& peer, const batch& b,
                                  std::optional<std::uint32_t> path = {}) {
   const std::int64_t pieces = std::gcd(b.sequences, peer.options().micro_batches);
   CAUSEWAY_TRY(check_batch(name, b, pieces));
@@ -35525,7 +39208,7 @@ result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_roun
 /// SWARM (Ryabinin et al., ICML 2023), synchronous: the gradient of a step is that of the mean loss over the global batch,
 /// whoever computed which part of it and whoever was lost. Every peer of every stage is given the same global batch (the
 /// first stage reads the inputs, the last the targets), as a function of trainer.context().step(). Needs an environment
-/// whose group is a train::swarm_group over the same swarm_round, fault::quorum and a communication policy of global steps.
+/// whose group is a train::swarm_group over the same swarm_peer, fault::quorum and a communication policy of global steps.
 ///
 /// comm::every_step without a codec adds the peers' gradients up. Any other policy of gradients (rule C5) makes a row of
 /// each peer's, the mean over its micro-batches, and exchanges the mean of the rows weighted by them, with its codec and
@@ -35556,7 +39239,7 @@ class swarm {
   static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
+  explicit swarm(std::shared_ptr<swarm_peer> peer = nullptr, Codec codec = Codec{})
       : peer_{std::move(peer)}, codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
@@ -35598,11 +39281,11 @@ class swarm {
   void serialize(auto&) {}
 
   /// For the environment's swarm_group.
-  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+  [[nodiscard]] const std::shared_ptr<swarm_peer>& peer() const noexcept { return peer_; }
   [[nodiscard]] Codec& codec() noexcept { return codec_; }
 
  private:
-  std::shared_ptr<swarm_round> peer_;
+  std::shared_ptr<swarm_peer> peer_;
   Codec codec_;
   embedding_base base_;  // empty where the codec reads none
   std::shared_ptr<batch> whole_;
@@ -35637,7 +39320,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 /// turns, all this holds for each of them; n_i is that of the steps that Δ_i is of where results are a round late. Needs a
 /// policy of local steps (rule C6: comm::periodic, or comm::rounds of pseudo-gradients or parameters, whenever their
 /// results are applied; or of gradients that gather), with no more than swarm_options::local_steps steps between two
-/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_round. Every peer
+/// exchanges, fault::quorum, and an environment whose group is a train::swarm_group over the same swarm_peer. Every peer
 /// of every stage is given the same global batch, as a function of trainer.context().step(); the schedule of the learning
 /// rate goes by that step, so by global samples.
 ///
@@ -35671,7 +39354,7 @@ class local_swarm {
                                           .computes_late = true};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit local_swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
+  explicit local_swarm(std::shared_ptr<swarm_peer> peer = nullptr, Codec codec = Codec{})
       : peer_{std::move(peer)}, codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
@@ -35727,7 +39410,7 @@ class local_swarm {
   void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended
 
   /// For the environment's swarm_group.
-  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+  [[nodiscard]] const std::shared_ptr<swarm_peer>& peer() const noexcept { return peer_; }
 
  private:
   [[nodiscard]] static bool gathers(auto& ctx) { return ctx.contribution().gathers_gradients(); }
@@ -35769,7 +39452,7 @@ class local_swarm {
                    static_cast<std::int64_t>(g.size()));
   }
 
-  std::shared_ptr<swarm_round> peer_;
+  std::shared_ptr<swarm_peer> peer_;
   Codec codec_;
   embedding_base base_;                         // empty where the codec reads none
   std::vector<std::int32_t> inputs_, targets_;  // of the steps since the last exchange
@@ -36711,110 +40394,6 @@ CAUSEWAY_DECL result<message> decode(std::uint64_t run, std::span<const std::byt
 
 #endif  // CAUSEWAY_PARALLEL_SERVING_IMPL_BLOCK_MESSAGES_IPP
 #endif
-
-// ---- causeway/parallel/tensor_mailbox.hpp ----
-#ifndef CAUSEWAY_PARALLEL_TENSOR_MAILBOX_HPP
-#define CAUSEWAY_PARALLEL_TENSOR_MAILBOX_HPP
-
-// Tensors on their way over a fabric whose peers come and go: any number of sends and receives, none of which blocks, and
-// what has come of them. What a tensor is for is the caller's.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Bytes that several may keep.
-using shared_bytes = std::shared_ptr<const std::vector<std::byte>>;
-
-/// For the trainer's thread, without the fabric's lock; `any_done` with it.
-template <class What>
-class tensor_mailbox {
- public:
-  explicit tensor_mailbox(net::fabric& fabric) : fabric_{fabric} {}
-  tensor_mailbox(const tensor_mailbox&) = delete;
-  tensor_mailbox& operator=(const tensor_mailbox&) = delete;
-
-  struct arrival {
-    net::peer_index from = 0;
-    What what;
-    shared_bytes bytes;
-  };
-
-  void send(net::peer_index to, const net::message_id& id, shared_bytes bytes) {
-    net::scoped_operation op{fabric_, fabric_.send(to, id, *bytes)};
-    sends_.push_back({to, std::move(bytes), std::move(op)});
-  }
-
-  /// `most`: bytes of the tensor, or more.
-  void expect(net::peer_index from, const net::message_id& id, What what, std::size_t most) {
-    auto room = std::make_shared<std::vector<std::byte>>(most);
-    net::scoped_operation op{fabric_, fabric_.receive(from, id, *room)};
-    receives_.push_back({from, std::move(what), std::move(room), std::move(op)});
-  }
-
-  /// What has come, whole. What broke is passed over, or told in `broken`: its connection is down, its sender gave it up,
-  /// or it was too long.
-  [[nodiscard]] std::vector<arrival> collect(std::vector<What>* broken = nullptr) {
-    std::vector<arrival> all;
-    std::erase_if(sends_, [](sending& s) {
-      if (!s.op.done()) return false;
-      (void)s.op.wait(no_deadline);
-      return true;
-    });
-    std::erase_if(receives_, [&](receiving& r) {
-      if (!r.op.done()) return false;
-      const auto got = r.op.wait(no_deadline);
-      if (!got && broken != nullptr) broken->push_back(std::move(r.what));
-      if (!got) return true;
-      r.room->resize(*got);
-      all.push_back({r.from, std::move(r.what), std::move(r.room)});
-      return true;
-    });
-    return all;
-  }
-
-  [[nodiscard]] bool any_done() const {
-    return std::any_of(sends_.begin(), sends_.end(), [](const auto& s) { return s.op.done(); }) ||
-           std::any_of(receives_.begin(), receives_.end(), [](const auto& r) { return r.op.done(); });
-  }
-
-  /// Sends to, and receives from, one peer that are under way.
-  [[nodiscard]] std::size_t sends_to(net::peer_index to) const {
-    return static_cast<std::size_t>(
-        std::count_if(sends_.begin(), sends_.end(), [to](const auto& s) { return s.to == to; }));
-  }
-  [[nodiscard]] std::size_t receives() const noexcept { return receives_.size(); }
-  /// Calls `f(from, what)` for every receive under way, the oldest first.
-  template <class F>
-  void each_expected(F&& f) const {
-    for (const receiving& r : receives_) f(r.from, r.what);
-  }
-
-  /// Ends what is under way.
-  void clear() {
-    sends_.clear();
-    receives_.clear();
-  }
-
- private:
-  struct sending {
-    net::peer_index to = 0;
-    shared_bytes bytes;
-    net::scoped_operation op;
-  };
-  struct receiving {
-    net::peer_index from = 0;
-    What what;
-    std::shared_ptr<std::vector<std::byte>> room;
-    net::scoped_operation op;
-  };
-
-  net::fabric& fabric_;
-  std::vector<sending> sends_;
-  std::vector<receiving> receives_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_TENSOR_MAILBOX_HPP
 
 // ---- causeway/parallel/serving/block_passage.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SERVING_BLOCK_PASSAGE_HPP
@@ -39396,2985 +42975,6 @@ class tuned_model {
 
 #endif  // CAUSEWAY_PARALLEL_SERVING_TUNED_MODEL_HPP
 
-// ---- causeway/parallel/swarm/early_orders.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
-#define CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
-
-// A coordinator's orders that come before the turn that they are for: who has missed one asks for it when the turn begins.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// The newest order for each micro-batch of the next few turns. Regular.
-class early_orders {
- public:
-  using sent_order = std::pair<net::peer_id, swarm_wire::order>;  ///< with its sender
-
-  /// `micro_batches`: of any turn; orders for others are not kept.
-  explicit early_orders(std::size_t micro_batches) : micro_batches_{micro_batches} {}
-
-  CAUSEWAY_DECL void keep(net::peer_id from, const swarm_wire::order& o);
-  /// Gives those of this turn up, by micro-batch. Those of turns before it are dropped.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<sent_order> take(std::uint64_t turn);
-  /// Orders of coordinators of earlier terms count no more.
-  CAUSEWAY_DECL void drop_before(std::uint32_t term);
-
-  [[nodiscard]] bool empty() const noexcept { return orders_.empty(); }
-  [[nodiscard]] std::size_t size() const noexcept { return orders_.size(); }
-
- private:
-  static constexpr std::size_t turns = 4;
-
-  std::size_t micro_batches_;
-  std::map<std::pair<std::uint64_t, std::uint32_t>, sent_order> orders_;  // by turn and micro-batch
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_EARLY_ORDERS_HPP
-
-// ---- causeway/parallel/swarm/impl/early_orders.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL void early_orders::keep(net::peer_id from, const swarm_wire::order& o) {
-  if (o.micro_batch >= micro_batches_) return;
-  const auto known = orders_.find({o.turn, o.micro_batch});
-  if (known == orders_.end()) {
-    if (orders_.size() < turns * micro_batches_) orders_.emplace(std::pair{o.turn, o.micro_batch}, sent_order{from, o});
-  } else if (known->second.second.version < o.version) {
-    known->second = {from, o};
-  }
-}
-
-CAUSEWAY_DECL std::vector<early_orders::sent_order> early_orders::take(std::uint64_t turn) {
-  std::vector<sent_order> taken;
-  while (!orders_.empty() && orders_.begin()->first.first <= turn) {
-    auto next = orders_.extract(orders_.begin());
-    if (next.key().first == turn) taken.push_back(std::move(next.mapped()));
-  }
-  return taken;
-}
-
-CAUSEWAY_DECL void early_orders::drop_before(std::uint32_t term) {
-  std::erase_if(orders_, [&](const auto& o) { return o.second.second.version >> 32U < term; });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_EARLY_ORDERS_IPP
-#endif
-
-// ---- causeway/parallel/swarm/swarm_scheduler.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
-
-// Brings all micro-batches of a turn through all stages of a swarm: gives each a path, sees who has contributed what, and
-// finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
-//
-// It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
-// exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
-//
-// Where the peers of a stage differ (local steps, a look-ahead), a micro-batch that loses a place begins anew there and in
-// all stages above: what they had was made of the lost peer's values. Who has contributed it computes it for the others'
-// sake. Stages below keep what they have.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// An order and whom it is for.
-struct addressed_order {
-  net::peer_id to = 0;
-  swarm_wire::order what;
-};
-
-/// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
-/// goes or reports and for a stage's sum, O(M · S); what is under way is counted, not looked for.
-template <stage::routing::Router Router>
-class swarm_scheduler {
- public:
-  /// `window`: micro-batches under way for each peer that serves. `steps_alone`: peers take local steps, and differ.
-  swarm_scheduler(std::uint32_t stages, Router router, std::uint32_t window, bool steps_alone = false)
-      : router_{std::move(router)}, known_{stages}, window_{window}, alone_{steps_alone}, summed_(stages, false) {}
-  /// Before the first turn: peers of a stage compute at different values.
-  void peers_differ() noexcept { differ_ = true; }
-
-  // ---- who is there ----------------------------------------------------------------------------------------------------
-
-  void serves(net::peer_id id, std::uint32_t stage) {
-    const auto known = stage_of_.find(id);
-    if (known != stage_of_.end() && known->second == stage) return;
-    if (known != stage_of_.end()) gone(id);
-    known_.announced(id, stage);
-    const auto offended = offences_.find(id);
-    if (offended != offences_.end() && swarm_wire::step_of(turn_) < offended->second.until) known_.ban(id);
-    stage_of_[id] = stage;
-    router_.begin(size_, known_);
-  }
-
-  /// It is out of reach, or serves no stage any more: what only it had is given to others.
-  void gone(net::peer_id id) {
-    const auto known = stage_of_.find(id);
-    if (known == stage_of_.end()) return;
-    const std::uint32_t stage = known->second;
-    stage_of_.erase(known);
-    known_.gone(id);
-    reporters_.erase(id);
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      batch& b = batches_[m];
-      if (b.holders[stage] == id) hold(m, stage, 0);
-      if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
-      stale_.insert(m);
-      if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
-    }
-    pump();
-  }
-
-  /// What it sent for a micro-batch of this turn is of no use: until the next step nothing new goes there, and another of
-  /// its stage, if there is one, computes that micro-batch. Whom it happens to again within 64 steps gets nothing for 2, 4
-  /// ... 64 of them, unless its stage has nobody else.
-  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
-    const auto stage = stage_of_.find(id);
-    if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
-    known_.ban(id);
-    offence& o = offences_[id];
-    o.until = swarm_wire::step_of(turn_) + (std::uint64_t{1} << std::min(o.count++, 6U));
-    batch& b = batches_[m];
-    if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
-    b.path[stage->second] = stage::routing::nobody;
-    if (b.holders[stage->second] == id) hold(m, stage->second, 0);
-    stale_.insert(m);
-    pump();
-  }
-
-  [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
-  [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
-
-  // ---- a turn ----------------------------------------------------------------------------------------------------------
-
-  /// `from`: peers whose reports are waited for, because another coordinator had begun the turn; none at its beginning.
-  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
-             std::set<net::peer_id> from = {}) {
-    term_ = term;
-    turn_ = turn;
-    size_ = size;
-    batches_.assign(size.micro_batches, batch{size.stages});
-    std::fill(summed_.begin(), summed_.end(), false);
-    under_way_ = finished_ = 0;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) count_missing(m);
-    stale_.clear();
-    adopted_.clear();
-    next_ = 0;
-    reporters_ = std::move(from);
-    const std::uint64_t step = swarm_wire::step_of(turn);
-    std::erase_if(offences_, [&](const auto& o) { return step > o.second.until + 64; });
-    for (const auto& [id, stage] : stage_of_) {
-      const auto known = offences_.find(id);
-      if (known == offences_.end() || step >= known->second.until) known_.announced(id, stage);
-    }
-    router_.begin(size_, known_);
-    pump();
-  }
-
-  void take(net::peer_id from, const swarm_wire::report& r) {
-    const auto stage = stage_of_.find(from);
-    if (stage == stage_of_.end() || r.term != term_) return;
-    if (r.turn < turn_ && counts_earlier_turns()) return;  // it will report again
-    if (reporters_.erase(from) == 0) tell_again(from, stage->second);
-    if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
-    pump();
-  }
-
-  void take(net::peer_id from, const swarm_wire::contributed& c) {
-    const auto stage = stage_of_.find(from);
-    if (stage == stage_of_.end() || c.turn != turn_ || c.micro_batch >= batches_.size()) return;
-    known_.measured(from, c.seconds);
-    note(from, stage->second, c.micro_batch, c.loss);
-    pump();
-  }
-
-  /// Whether a living peer of the stage has the sum of all its micro-batches: then nothing can be lost there any more.
-  void summed(std::uint32_t stage, bool has) {
-    if (summed_[stage] == has) return;
-    summed_[stage] = has;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      recount(m, [&] { count_missing(m); });
-      if (!has && batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
-    }
-    pump();
-  }
-
-  // ---- what comes out --------------------------------------------------------------------------------------------------
-
-  [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
-
-  /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
-  [[nodiscard]] bool complete() const { return reporters_.empty() && finished_ == batches_.size(); }
-  /// Summed over all micro-batches whose loss is known, in their order.
-  [[nodiscard]] double loss() const {
-    double sum = 0;
-    for (const batch& b : batches_) sum += b.loss;
-    return sum;
-  }
-  /// Stages that nobody serves.
-  [[nodiscard]] std::vector<std::uint32_t> unserved() const {
-    std::vector<std::uint32_t> all;
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (known_.at(s).empty()) all.push_back(s);
-    }
-    return all;
-  }
-  [[nodiscard]] std::uint32_t under_way() const noexcept { return under_way_; }
-  [[nodiscard]] std::uint32_t finished() const noexcept { return finished_; }
-  /// Micro-batches that were routed again after a peer had gone.
-  [[nodiscard]] std::uint64_t rerouted() const noexcept { return rerouted_; }
-
- private:
-  struct batch {
-    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0), passes(stages, 0) {}
-    stage::routing::path path;
-    std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
-    std::vector<std::uint64_t> passes;  ///< by stage
-    double loss = 0;
-    std::uint32_t missing = 0;  ///< stages that do not have it
-    bool started = false;
-    bool known = false;  ///< which tensors are where: this coordinator has started it
-  };
-
-  struct offence {
-    std::uint32_t count = 0;
-    std::uint64_t until = 0;  ///< the first step in which it may get something again
-  };
-
-  // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
-  [[nodiscard]] bool counts_earlier_turns() const {
-    return alone_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
-  }
-
-  [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
-    return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
-  }
-  [[nodiscard]] static bool covered(const batch& b) noexcept { return b.missing == 0; }
-
-  // What ends a turn is counted as it changes.
-  void count_missing(std::uint32_t m) {
-    batch& b = batches_[m];
-    if (!swarm_wire::trains(turn_)) {
-      b.missing = b.holders.back() != 0 ? 0 : 1;
-      return;
-    }
-    b.missing = 0;
-    for (std::uint32_t s = 0; s < size_.stages; ++s) b.missing += covered(m, b, s) ? 0 : 1;
-  }
-  template <class Change>
-  void recount(std::uint32_t m, Change&& change) {
-    const batch& b = batches_[m];
-    const auto count = [&](std::uint32_t by) {
-      finished_ += covered(b) ? by : 0;
-      under_way_ += b.started && !covered(b) ? by : 0;
-    };
-    count(UINT32_MAX);  // minus one
-    change();
-    count(1);
-  }
-  void hold(std::uint32_t m, std::uint32_t stage, net::peer_id who) {
-    recount(m, [&] {
-      batches_[m].holders[stage] = who;
-      count_missing(m);
-    });
-  }
-  void set_started(std::uint32_t m) {
-    recount(m, [&] { batches_[m].started = true; });
-  }
-
-  void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss) {
-    batch& b = batches_[m];
-    if (b.holders[stage] == 0) hold(m, stage, from);
-    if (stage + 1 == size_.stages) b.loss = loss;
-  }
-
-  void take_contents(net::peer_id from, std::uint32_t stage, const swarm_wire::report& r) {
-    std::size_t losses = 0;
-    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
-      batch& b = batches_[m];
-      if (r.done.has(m)) {
-        note(from, stage, m, losses < r.losses.size() ? r.losses[losses++] : 0);
-        adopt(m, stage, from);
-      } else if (b.holders[stage] == from) {  // it had to drop it
-        hold(m, stage, 0);
-        if (differ_) b.path[stage] = stage::routing::nobody;
-        stale_.insert(m);
-      } else if (r.begun.has(m) && b.holders[stage] == 0) {
-        adopt(m, stage, from);
-      }
-    }
-  }
-
-  // A micro-batch that an earlier coordinator had started goes on where it is.
-  void adopt(std::uint32_t m, std::uint32_t stage, net::peer_id at) {
-    batch& b = batches_[m];
-    if (b.started) return;
-    b.path[stage] = at;
-    adopted_.insert(m);
-  }
-
-  // Mends first, then starts as many as may be under way.
-  void pump() {
-    if (!reporters_.empty()) return;
-    for (const std::uint32_t m : std::exchange(adopted_, {})) {
-      if (!batches_[m].started) stale_.insert(m);
-      set_started(m);
-    }
-    for (const std::uint32_t m : std::exchange(stale_, {})) mend(m);
-    std::uint32_t room = window_ * static_cast<std::uint32_t>(stage_of_.size());
-    const std::uint32_t busy = under_way();
-    room = room > busy ? room - busy : 0;
-    for (; room > 0 && next_ < batches_.size(); ++next_) {
-      if (batches_[next_].started) continue;
-      if (!start(next_)) return;
-      --room;
-    }
-  }
-
-  bool start(std::uint32_t m) {
-    if (!all_served(m)) return false;
-    batch& b = batches_[m];
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
-    }
-    set_started(m);
-    begin_anew(b, 0);
-    tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
-    return true;
-  }
-
-  // From that stage up. The version of the order that says so names the pass.
-  void begin_anew(batch& b, std::uint32_t from) {
-    if (!differ_) return;
-    std::fill(b.passes.begin() + from, b.passes.end(), std::uint64_t{term_} << 32U | (versions_ + 1));
-    b.known = true;
-  }
-
-  // Lost places of a path are given to others, who get what the neighbours kept. Where nobody is left to take one, it
-  // waits for who comes.
-  void mend(std::uint32_t m) {
-    batch& b = batches_[m];
-    if (covered(b)) return;
-    if (!all_served(m)) {
-      stale_.insert(m);
-      return;
-    }
-    std::vector needs(size_.stages, swarm_wire::stage_need::usual);
-    std::uint32_t changed = size_.stages;  // the lowest place
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (!router_.runs(size_, s, m)) continue;
-      const net::peer_id before = b.path[s];
-      const auto at = stage_of_.find(b.holders[s] != 0 ? b.holders[s] : b.path[s]);
-      if (at != stage_of_.end() && at->second == s) {
-        b.path[s] = at->first;
-      } else {
-        b.path[s] = router_.choose(known_, s, m);
-      }
-      if (b.path[s] != before) changed = std::min(changed, s);
-      needs[s] = b.holders[s] == b.path[s] ? swarm_wire::stage_need::finished : swarm_wire::stage_need::again;
-    }
-    if (differ_) compute_anew(b, b.known ? changed : 0, needs);
-    ++rerouted_;
-    tell(m, b, needs);
-  }
-
-  // Stages below have what they need, but for the gradient where they have not contributed yet.
-  void compute_anew(batch& b, std::uint32_t from, std::vector<swarm_wire::stage_need>& needs) {
-    begin_anew(b, from);
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (s >= from) {
-        needs[s] = swarm_wire::stage_need::again;
-      } else if (needs[s] == swarm_wire::stage_need::again) {
-        needs[s] = swarm_wire::stage_need::usual;
-      }
-    }
-  }
-
-  // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
-  bool all_served(std::uint32_t m) {
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (!router_.runs(size_, s, m)) continue;
-      if (known_.at(s).empty()) return false;
-      if (!known_.usable(s).empty()) continue;
-      const std::vector<stage::routing::server> banned{known_.at(s).begin(), known_.at(s).end()};
-      for (const auto& p : banned) known_.announced(p.id, s);
-    }
-    return true;
-  }
-
-  void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
-    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs, b.passes};
-    for (const net::peer_id p : b.path) {
-      if (p != 0) orders_.push_back({p, o});
-    }
-  }
-
-  // It may not have heard of everything: orders that it knows do no harm.
-  void tell_again(net::peer_id to, std::uint32_t stage) {
-    for (const batch& b : batches_) {
-      const auto m = static_cast<std::uint32_t>(&b - batches_.data());
-      if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
-      orders_.push_back({to,
-                         {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
-                          std::vector(size_.stages, swarm_wire::stage_need::usual), b.passes}});
-    }
-  }
-
-  Router router_;
-  stage::routing::roster known_;
-  std::uint32_t window_;
-  bool alone_, differ_ = alone_;
-  stage::routing::step_size size_;
-  std::uint32_t term_ = 0;
-  std::uint64_t turn_ = 0;
-  std::uint32_t versions_ = 0;
-  std::uint32_t next_ = 0;
-  std::uint32_t under_way_ = 0, finished_ = 0;  // micro-batches
-  std::uint64_t rerouted_ = 0;
-  std::vector<batch> batches_;
-  std::vector<bool> summed_;
-  std::map<net::peer_id, std::uint32_t> stage_of_;
-  std::map<net::peer_id, offence> offences_;  // also of those who are gone: coming back is no pardon
-  std::set<net::peer_id> reporters_;
-  std::set<std::uint32_t> stale_, adopted_;
-  std::vector<addressed_order> orders_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_SCHEDULER_HPP
-
-// ---- causeway/parallel/swarm/path_schedulers.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
-#define CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
-
-// A scheduler for each path through a model of modules; one, where all peers train one model. A global batch has an equal
-// part for each path, in their order, and a micro-batch goes through peers of its own path only: so each path is a swarm of
-// its own, with a part of every stage's peers. docs/design/swarm.md, L22 and L23.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// As swarm_scheduler, for all paths together.
-template <stage::routing::Router Router>
-class path_schedulers {
- public:
-  path_schedulers(std::uint32_t stages, Router router, std::uint32_t window, bool steps_alone)
-      : all_(1, swarm_scheduler<Router>{stages, std::move(router), window, steps_alone}), since_(1), rests_(1, false) {}
-  void peers_differ() noexcept {
-    for (auto& one : all_) one.peers_differ();
-  }
-
-  /// Before anybody serves.
-  void split(std::uint32_t paths) {
-    all_.assign(paths, swarm_scheduler<Router>{all_.front()});
-    forget_who_lacks();
-  }
-
-  // ---- who is there ----------------------------------------------------------------------------------------------------
-
-  /// Who is on no path in this round, which came after the turn `last_round`, gets the one that has the fewest peers of its
-  /// stage: that where it is, or was last, if others have no fewer, else the first such. Where there are fewer peers than
-  /// paths, nobody gets the last ones.
-  void serves(net::peer_id id, const swarm_wire::status& s, std::uint64_t last_round) {
-    const auto known = path_of_.find(id);
-    const bool stays = s.on_path != 0 && s.turn > last_round && s.module_path < count();
-    const std::uint32_t path =
-        stays ? s.module_path : fewest(id, s.stage, known == path_of_.end() ? s.module_path : known->second);
-    if (known != path_of_.end() && known->second != path) all_[known->second].gone(id);
-    path_of_[id] = path;
-    all_[path].serves(id, s.stage);
-  }
-  void gone(net::peer_id id) {
-    if (auto* own = of(id)) own->gone(id);
-    path_of_.erase(id);
-  }
-  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
-    if (m < places_.size()) all_[places_[m].path].failed(id, turn, places_[m].number);
-  }
-  void measured(net::peer_id id, double seconds) {
-    if (auto* own = of(id)) own->known().measured(id, seconds);
-  }
-  void link(net::peer_id a, net::peer_id b, double seconds) {
-    for (auto& one : all_) one.known().link(a, b, seconds);
-  }
-
-  [[nodiscard]] double link(net::peer_id a, net::peer_id b) const { return all_.front().known().link(a, b); }
-
-  // ---- a turn ----------------------------------------------------------------------------------------------------------
-
-  /// `batch`: micro-batches of a global batch, of which the turn has some. 0: they are of no path, and go to all who do not
-  /// rest.
-  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size, std::uint32_t batch,
-             const std::set<net::peer_id>& from = {}) {
-    turn_ = turn;
-    if (std::exchange(term_, term) != term) forget_who_lacks();
-    places_.clear();
-    batches_.assign(all_.size(), {});
-    std::vector<std::uint32_t> awake;
-    for (std::uint32_t p = 0; p < count(); ++p) {
-      if (!rests(p)) awake.push_back(p);
-    }
-    for (std::uint32_t m = 0; m < size.micro_batches; ++m) {
-      const std::uint32_t path = batch > 0 || awake.empty()
-                                     ? swarm_wire::module_path_of(m, size.micro_batches, std::max(batch, count()), count())
-                                     : awake[m % awake.size()];
-      places_.push_back({path, static_cast<std::uint32_t>(batches_[path].size())});
-      batches_[path].push_back(m);
-    }
-    for (std::uint32_t p = 0; p < count(); ++p) {
-      std::set<net::peer_id> reporters;
-      for (const net::peer_id id : from) {
-        if (of(id) == &all_[p]) reporters.insert(id);
-      }
-      auto part = size;
-      part.micro_batches = static_cast<std::uint32_t>(batches_[p].size());
-      all_[p].begin(term, turn, part, std::move(reporters));
-    }
-  }
-
-  void take(net::peer_id from, const swarm_wire::report& r) {
-    auto* const own = of(from);
-    if (own == nullptr) return;
-    const auto path = static_cast<std::uint32_t>(own - all_.data());
-    swarm_wire::report part{r.term, r.turn, {}, {}, {}};
-    if (r.turn == turn_ && r.done.size() == places_.size()) {
-      part.done = part.begun = swarm_wire::batch_set{static_cast<std::uint32_t>(batches_[path].size())};
-      auto loss = r.losses.begin();
-      for (std::uint32_t m = 0; m < places_.size(); ++m) {
-        const bool theirs = places_[m].path == path, done = r.done.has(m);
-        if (theirs && done) part.done.add(places_[m].number);
-        if (theirs && r.begun.has(m)) part.begun.add(places_[m].number);
-        if (theirs && done && loss != r.losses.end()) part.losses.push_back(*loss);
-        if (done && loss != r.losses.end()) ++loss;
-      }
-    }
-    own->take(from, part);
-  }
-  void take(net::peer_id from, swarm_wire::contributed c) {
-    if (c.turn != turn_ || c.micro_batch >= places_.size()) return;
-    const place at = places_[c.micro_batch];
-    c.micro_batch = at.number;
-    all_[at.path].take(from, c);
-  }
-  void summed(std::uint32_t stage, bool has) {
-    for (auto& one : all_) one.summed(stage, has);
-  }
-
-  /// A path rests where a stage that others serve has had nobody on it for so long. It goes on with who comes.
-  void look_for_resting(time_point now, duration patience) {
-    for (std::uint32_t p = 0; p < count() && count() > 1; ++p) {
-      const auto lacks = all_[p].unserved();
-      const bool others = std::all_of(lacks.begin(), lacks.end(), [this](std::uint32_t s) { return is_served(s); });
-      if (lacks.empty() || !others) {
-        since_[p].reset();
-      } else if (!since_[p]) {
-        since_[p] = now;
-      }
-      rests_[p] = since_[p] && now - *since_[p] >= patience;
-    }
-  }
-
-  // ---- what comes out --------------------------------------------------------------------------------------------------
-
-  [[nodiscard]] std::vector<addressed_order> take_orders() {
-    std::vector<addressed_order> orders;
-    for (std::uint32_t p = 0; p < count(); ++p) {
-      for (addressed_order& o : all_[p].take_orders()) {
-        o.what.micro_batch = batches_[p][o.what.micro_batch];
-        orders.push_back(std::move(o));
-      }
-    }
-    return orders;
-  }
-  [[nodiscard]] bool complete() const {
-    for (std::uint32_t p = 0; p < count(); ++p) {
-      if (!rests(p) && !all_[p].complete()) return false;
-    }
-    return true;
-  }
-  [[nodiscard]] swarm_wire::verdict judge(std::uint64_t turn) const {
-    return {turn, complete() ? std::uint8_t{1} : std::uint8_t{0}, loss(), left_out()};
-  }
-  /// Of paths that rest.
-  [[nodiscard]] swarm_wire::batch_set left_out() const {
-    swarm_wire::batch_set set{count() > 1 ? static_cast<std::uint32_t>(places_.size()) : 0};
-    for (std::uint32_t m = 0; m < set.size(); ++m) {
-      if (rests(places_[m].path)) set.add(m);
-    }
-    return set;
-  }
-  /// Where paths rest, of the others, as if theirs were the mean of all.
-  [[nodiscard]] double loss() const {
-    double sum = 0;
-    std::size_t known = 0;
-    for (std::uint32_t p = 0; p < count(); ++p) {
-      if (rests(p)) continue;
-      sum += all_[p].loss();
-      known += batches_[p].size();
-    }
-    return known == places_.size() || known == 0 ? sum
-                                                 : sum * static_cast<double>(places_.size()) / static_cast<double>(known);
-  }
-  [[nodiscard]] std::uint64_t finished() const { return total(&swarm_scheduler<Router>::finished); }
-  [[nodiscard]] std::uint64_t rerouted() const { return total(&swarm_scheduler<Router>::rerouted); }
-
- private:
-  struct place {
-    std::uint32_t path = 0;
-    std::uint32_t number = 0;  ///< among the path's
-  };
-
-  [[nodiscard]] std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(all_.size()); }
-  [[nodiscard]] swarm_scheduler<Router>* of(net::peer_id id) {
-    const auto known = path_of_.find(id);
-    return known == path_of_.end() ? nullptr : &all_[known->second];
-  }
-  void forget_who_lacks() {
-    since_.assign(all_.size(), {});
-    rests_.assign(all_.size(), false);
-  }
-  [[nodiscard]] bool rests(std::uint32_t path) const { return rests_[path] && !all_[path].unserved().empty(); }
-  [[nodiscard]] bool is_served(std::uint32_t stage) const {
-    return std::any_of(all_.begin(), all_.end(), [stage](const auto& one) { return !one.known().at(stage).empty(); });
-  }
-  template <class Count>
-  [[nodiscard]] std::uint64_t total(Count of_one) const {
-    std::uint64_t sum = 0;
-    for (const auto& one : all_) sum += (one.*of_one)();
-    return sum;
-  }
-  [[nodiscard]] std::uint32_t fewest(net::peer_id id, std::uint32_t stage, std::uint32_t preferred) const {
-    std::vector<std::size_t> others;
-    for (const auto& one : all_) {
-      const auto there = one.known().at(stage);
-      others.push_back(there.size() -
-                       std::size_t(std::count_if(there.begin(), there.end(), [id](const auto& p) { return p.id == id; })));
-    }
-    const std::size_t peers = 1 + std::accumulate(others.begin(), others.end(), std::size_t{0});
-    others.resize(std::min(others.size(), peers));  // so that the last ones rest, in all stages
-    const auto least = std::min_element(others.begin(), others.end());
-    return preferred < others.size() && others[preferred] == *least ? preferred
-                                                                    : static_cast<std::uint32_t>(least - others.begin());
-  }
-
-  std::vector<swarm_scheduler<Router>> all_;
-  std::vector<std::optional<time_point>> since_;     // by path: when a stage was first seen with nobody on it
-  std::vector<bool> rests_;                          // likewise
-  std::vector<std::vector<std::uint32_t>> batches_;  // by path: its micro-batches of the turn
-  std::vector<place> places_;                        // by micro-batch
-  std::map<net::peer_id, std::uint32_t> path_of_;
-  std::uint64_t turn_ = 0;
-  std::uint32_t term_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_PATH_SCHEDULERS_HPP
-
-// ---- causeway/parallel/swarm/peer_directory.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
-#define CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
-
-// What one peer knows of a swarm: who is connected, where each stands, which stages have their sums, and who coordinates.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// One other peer.
-struct swarm_neighbour {
-  net::peer_index link = 0;
-  bool up = false;
-  std::string address;
-  std::optional<swarm_wire::status> said;  ///< on this connection
-  time_point heard;
-  time_point probed;  ///< an echo is waited for since then
-  double delay = 0;   ///< seconds, half a round trip; 0: not known
-  bool news = false;  ///< the coordinator has not been told that delay
-};
-
-/// Thread safety: none; the fabric's lock serves.
-class peer_directory {
- public:
-  CAUSEWAY_DECL peer_directory(net::peer_id self, std::uint32_t stages);
-
-  CAUSEWAY_DECL void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now);
-  /// Who is down is forgotten where many are known: strangers come with new ids for ever.
-  CAUSEWAY_DECL void down(net::peer_id id);
-  CAUSEWAY_DECL void take(net::peer_id from, const swarm_wire::status& s, time_point now);
-
-  /// A round trip ends, if it was this peer that began it.
-  CAUSEWAY_DECL void echoed(net::peer_id from, std::uint64_t mark, time_point now);
-  [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
-
-  /// Those that were measured since the last call.
-  CAUSEWAY_DECL [[nodiscard]] swarm_wire::delays take_delays();
-  /// Somebody else is to be told all of them.
-  CAUSEWAY_DECL void tell_delays_again();
-
-  /// Another one after everything that somebody said anew, but for queues and speeds.
-  [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
-
-  /// Up to `count` of those who are connected, others with every call: all in turn.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count);
-
-  /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
-  CAUSEWAY_DECL void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum);
-  CAUSEWAY_DECL [[nodiscard]] bool remembers(std::uint32_t stage, std::uint64_t step) const;
-
-  /// Of all stages, what was asked for likewise: as many numbers as all of them told. Nothing while a stage is missing.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(std::uint64_t step) const;
-
-  /// What all stages came to in a step, as somebody has committed it.
-  void remember_decided(const swarm_wire::stage_sum& total) { remember(decided_, total); }
-  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> decided(std::uint64_t step) const;
-  /// Somebody is so far ahead that nobody speaks of this step's sums any more.
-  CAUSEWAY_DECL [[nodiscard]] bool left_behind(std::uint64_t step) const;
-
-  /// Whether a connected peer of the stage has the sum of the step.
-  CAUSEWAY_DECL [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const;
-
-  /// Connected, and has the weights of its stage.
-  CAUSEWAY_DECL [[nodiscard]] bool serves(net::peer_id id) const;
-  CAUSEWAY_DECL [[nodiscard]] bool anybody_serves(std::uint32_t stage) const;
-
-  CAUSEWAY_DECL [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const;
-  CAUSEWAY_DECL [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const;
-  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const;
-  CAUSEWAY_DECL [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const;
-  /// Beyond it, or with the exchange committed that it is for: after the last one of a run comes no turn.
-  CAUSEWAY_DECL [[nodiscard]] bool anybody_through(std::uint64_t turn) const;
-
-  struct coordinator_choice {
-    net::peer_id id = 0;
-    std::uint32_t term = 0;
-  };
-  /// Who says that it coordinates, with the highest term; of two with the same, the one with the lower id. `self`: this
-  /// peer's own claim, term 0 if it has none.
-  CAUSEWAY_DECL [[nodiscard]] coordinator_choice coordinator(std::uint32_t own_term) const;
-  /// Whether this peer, which serves the first stage, comes before all others that could coordinate.
-  CAUSEWAY_DECL [[nodiscard]] bool first_in_line() const;
-
-  [[nodiscard]] std::map<net::peer_id, swarm_neighbour>& peers() noexcept { return peers_; }
-  [[nodiscard]] const std::map<net::peer_id, swarm_neighbour>& peers() const noexcept { return peers_; }
-  CAUSEWAY_DECL [[nodiscard]] net::peer_id at(net::peer_index link) const;
-  CAUSEWAY_DECL [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const;
-  /// The highest that was heard of.
-  [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
-  void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
-
- private:
-  CAUSEWAY_DECL static bool serves(const swarm_neighbour& p);
-  CAUSEWAY_DECL static bool beyond(const swarm_neighbour& p, std::uint64_t turn);
-
-  using sums = std::map<std::uint64_t, swarm_wire::stage_sum>;  // by step
-  CAUSEWAY_DECL static void remember(sums& known, const swarm_wire::stage_sum& sum);
-  CAUSEWAY_DECL [[nodiscard]] static std::optional<swarm_wire::stage_sum> of(const sums& known, std::uint64_t step);
-
-  CAUSEWAY_DECL static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b);
-
-  static constexpr std::size_t most_known = 4096;
-
-  net::peer_id self_;
-  std::map<net::peer_id, swarm_neighbour> peers_;
-  std::map<net::peer_index, net::peer_id> by_link_;
-  std::vector<sums> sums_;  // by stage
-  sums decided_;            // of all together
-  std::uint32_t term_ = 0;
-  std::uint64_t changes_ = 0;
-  net::peer_id last_of_few_ = 0;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_PEER_DIRECTORY_HPP
-
-// ---- causeway/parallel/swarm/impl/peer_directory.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL peer_directory::peer_directory(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
-
-CAUSEWAY_DECL void peer_directory::up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
-  swarm_neighbour& p = peers_[id];
-  p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};
-  by_link_[link] = id;
-  ++changes_;
-}
-
-CAUSEWAY_DECL void peer_directory::down(net::peer_id id) {
-  swarm_neighbour& p = peers_[id];
-  p.up = false;
-  p.said.reset();
-  by_link_.erase(p.link);
-  ++changes_;
-  if (peers_.size() > most_known) peers_.erase(id);
-}
-
-CAUSEWAY_DECL void peer_directory::take(net::peer_id from, const swarm_wire::status& s, time_point now) {
-  swarm_neighbour& p = peers_[from];
-  if (!p.said || !says_the_same(*p.said, s)) ++changes_;
-  p.said = s;
-  p.heard = now;
-  term_ = std::max(term_, s.term);
-  for (const auto& sum : s.sums) remember(s.stage, sum);
-  remember_decided(s.decided);
-}
-
-CAUSEWAY_DECL void peer_directory::echoed(net::peer_id from, std::uint64_t mark, time_point now) {
-  swarm_neighbour& p = peers_[from];
-  if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
-  const double took = 0.5 * seconds(now - p.probed);
-  p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
-  p.news = true;
-  p.probed = {};
-}
-
-CAUSEWAY_DECL swarm_wire::delays peer_directory::take_delays() {
-  swarm_wire::delays all;
-  for (auto& [id, p] : peers_) {
-    if (!p.up || !p.news || all.list.size() == swarm_wire::most_addresses) continue;
-    all.list.push_back({id, p.delay});
-    p.news = false;
-  }
-  return all;
-}
-
-CAUSEWAY_DECL void peer_directory::tell_delays_again() {
-  for (auto& [id, p] : peers_) p.news = p.delay > 0;
-}
-
-CAUSEWAY_DECL std::vector<net::peer_id> peer_directory::next_few(std::size_t count) {
-  std::vector<net::peer_id> few;
-  auto at = peers_.upper_bound(last_of_few_);
-  for (std::size_t looked = 0; looked < peers_.size() && few.size() < count; ++looked) {
-    if (at == peers_.end()) at = peers_.begin();
-    if (at->second.up) few.push_back(at->first);
-    ++at;
-  }
-  if (!few.empty()) last_of_few_ = few.back();
-  return few;
-}
-
-CAUSEWAY_DECL void peer_directory::remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
-  if (stage < sums_.size()) remember(sums_[stage], sum);
-}
-
-CAUSEWAY_DECL void peer_directory::remember(sums& known, const swarm_wire::stage_sum& sum) {
-  if (sum.squares < 0) return;
-  known.try_emplace(sum.step, sum);
-  while (known.size() > 4) known.erase(known.begin());
-}
-
-CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::of(const sums& known, std::uint64_t step) {
-  const auto at = known.find(step);
-  return at == known.end() ? std::nullopt : std::optional{at->second};
-}
-
-CAUSEWAY_DECL bool peer_directory::remembers(std::uint32_t stage, std::uint64_t step) const {
-  return sums_[stage].contains(step);
-}
-
-CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::decided(std::uint64_t step) const {
-  return of(decided_, step);
-}
-
-CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> peer_directory::total(std::uint64_t step) const {
-  std::optional<swarm_wire::stage_sum> all;
-  for (const sums& of_stage : sums_) {
-    const auto part = of(of_stage, step);
-    if (!part) return std::nullopt;
-    if (!all) {
-      all = part;
-      continue;
-    }
-    all->squares += part->squares;
-    all->asked.resize(std::min(all->asked.size(), part->asked.size()));
-    for (std::size_t i = 0; i < all->asked.size(); ++i) all->asked[i] += part->asked[i];
-  }
-  return all;
-}
-
-CAUSEWAY_DECL bool peer_directory::left_behind(std::uint64_t step) const {
-  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-    if (serves(p.second) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
-    return p.second.up && p.second.said && p.second.said->committed > step + 1;
-  });
-}
-
-CAUSEWAY_DECL bool peer_directory::has_sum(std::uint32_t stage, std::uint64_t step) const {
-  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-    const auto& said = p.second.said;
-    if (!p.second.up || !said || said->stage != stage) return false;
-    return std::any_of(std::begin(said->sums), std::end(said->sums),
-                       [&](const auto& sum) { return sum.step == step && sum.squares >= 0; });
-  });
-}
-
-CAUSEWAY_DECL bool peer_directory::serves(const swarm_neighbour& p) { return p.up && p.said && p.said->serving != 0; }
-CAUSEWAY_DECL bool peer_directory::beyond(const swarm_neighbour& p, std::uint64_t turn) {
-  return serves(p) && p.said->turn > turn;
-}
-
-CAUSEWAY_DECL bool peer_directory::serves(net::peer_id id) const {
-  const auto at = peers_.find(id);
-  return at != peers_.end() && serves(at->second);
-}
-
-CAUSEWAY_DECL bool peer_directory::anybody_serves(std::uint32_t stage) const {
-  return std::any_of(peers_.begin(), peers_.end(),
-                     [&](const auto& p) { return serves(p.second) && p.second.said->stage == stage; });
-}
-
-CAUSEWAY_DECL bool peer_directory::reached(net::peer_id id, std::uint64_t turn) const {
-  const auto at = peers_.find(id);
-  return at != peers_.end() && serves(at->second) && at->second.said->turn >= turn;
-}
-
-CAUSEWAY_DECL bool peer_directory::beyond(net::peer_id id, std::uint64_t turn) const {
-  const auto at = peers_.find(id);
-  return at != peers_.end() && beyond(at->second, turn);
-}
-
-CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint64_t turn) const {
-  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.second, turn); });
-}
-
-CAUSEWAY_DECL bool peer_directory::anybody_through(std::uint64_t turn) const {
-  return anybody_beyond(turn) || std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-           return p.second.up && p.second.said && p.second.said->committed > swarm_wire::step_of(turn);
-         });
-}
-
-CAUSEWAY_DECL bool peer_directory::anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
-  return std::any_of(peers_.begin(), peers_.end(),
-                     [&](const auto& p) { return beyond(p.second, turn) && p.second.said->stage == stage; });
-}
-
-CAUSEWAY_DECL auto peer_directory::coordinator(std::uint32_t own_term) const -> coordinator_choice {
-  coordinator_choice best = own_term > 0 ? coordinator_choice{self_, own_term} : coordinator_choice{};
-  for (const auto& [id, p] : peers_) {
-    if (!serves(p) || p.said->coordinates == 0 || p.said->term < best.term) continue;
-    if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
-  }
-  return best;
-}
-
-CAUSEWAY_DECL bool peer_directory::first_in_line() const {
-  return std::none_of(peers_.begin(), peers_.end(),
-                      [this](const auto& p) { return p.first < self_ && serves(p.second) && p.second.said->stage == 0; });
-}
-
-CAUSEWAY_DECL net::peer_id peer_directory::at(net::peer_index link) const {
-  const auto found = by_link_.find(link);
-  return found == by_link_.end() ? 0 : found->second;
-}
-
-CAUSEWAY_DECL std::optional<net::peer_index> peer_directory::link_to(net::peer_id id) const {
-  const auto at = peers_.find(id);
-  return at == peers_.end() || !at->second.up ? std::nullopt : std::optional{at->second.link};
-}
-
-CAUSEWAY_DECL bool peer_directory::says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
-  const auto sum = [](const auto& x, const auto& y) {
-    return x.step == y.step && x.squares == y.squares && x.asked == y.asked;
-  };
-  return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term &&
-         a.coordinates == b.coordinates && sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part &&
-         a.committed == b.committed && sum(a.decided, b.decided);
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_PEER_DIRECTORY_IPP
-#endif
-
-// ---- causeway/parallel/swarm/stage_decisions.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
-#define CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
-
-// What a policy asks all stages of a swarm for before it decides something, and what the stages came to.
-// docs/design/swarm.md says why one stage decides (L18), and why that is kept where nothing was asked for, too (L20).
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Of one peer, for its trainer's thread.
-class stage_decisions {
- public:
-  /// An attempt at an exchange begins: nothing has been asked for in it yet.
-  void begin() noexcept { asked_.clear(); }
-  /// This stage's part of some numbers, which become those of all stages with `decide`; until then they stay where they
-  /// are.
-  void ask(std::span<double> values) { asked_.push_back(values); }
-  /// What was asked for since `begin`, one after the other: this stage's part.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<double> asked() const;
-
-  /// What the barrier before the end of an exchange waits for: what all stages came to in `step`. That is what somebody has
-  /// committed, or else the sum that `known` has; where something was asked for, that counts in stage 0 alone, which
-  /// commits first.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> total(const peer_directory& known, std::uint32_t stage,
-                                                                         std::uint64_t step) const;
-
-  /// Memory for what the last exchange came to, and at most so many numbers: a part of what the peers of a stage vote on.
-  /// Without, nothing is kept.
-  CAUSEWAY_DECL [[nodiscard]] std::span<std::byte> memory(std::size_t most);
-  /// `all`: of all stages the squared norm, then what was asked for. That is given out, and all kept in that memory.
-  CAUSEWAY_DECL void decide(std::uint64_t step, std::span<const double> all);
-  /// What that memory holds, with the step that it is of.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_wire::stage_sum> last() const;
-
- private:
-  std::vector<std::span<double>> asked_;
-  std::vector<double> memory_;  // 1 + the step, 0 before the first exchange; then the squared norm and the numbers
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_STAGE_DECISIONS_HPP
-
-// ---- causeway/parallel/swarm/impl/stage_decisions.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL std::vector<double> stage_decisions::asked() const {
-  std::vector<double> all;
-  for (const auto& values : asked_) all.insert(all.end(), values.begin(), values.end());
-  return all;
-}
-
-CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::total(const peer_directory& known, std::uint32_t stage,
-                                                                          std::uint64_t step) const {
-  const auto decided = known.decided(step);
-  return decided || (stage > 0 && !asked_.empty()) ? decided : known.total(step);
-}
-
-CAUSEWAY_DECL std::span<std::byte> stage_decisions::memory(std::size_t most) {
-  memory_.resize(2 + most);
-  return std::as_writable_bytes(std::span{memory_});
-}
-
-CAUSEWAY_DECL void stage_decisions::decide(std::uint64_t step, std::span<const double> all) {
-  if (memory_.empty()) return;
-  CAUSEWAY_EXPECT(!all.empty() && all.size() < memory_.size());
-  memory_.front() = static_cast<double>(step) + 1;
-  std::fill(std::copy(all.begin(), all.end(), memory_.begin() + 1), memory_.end(), 0.0);
-  all = all.subspan(1);
-  for (const auto& values : asked_) {
-    std::copy_n(all.begin(), values.size(), values.begin());
-    all = all.subspan(values.size());
-  }
-}
-
-CAUSEWAY_DECL std::optional<swarm_wire::stage_sum> stage_decisions::last() const {
-  if (memory_.empty() || memory_.front() == 0) return std::nullopt;
-  return swarm_wire::stage_sum{
-      static_cast<std::uint64_t>(memory_.front()) - 1, memory_[1], {memory_.begin() + 2, memory_.end()}};
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_STAGE_DECISIONS_IPP
-#endif
-
-// ---- causeway/parallel/swarm/swarm_balance.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
-
-// Which peer of a swarm should serve another stage (SWARM, ICML 2023, section 3.3): from time to time queues are compared,
-// and the least useful peer of the least loaded stage goes to the most loaded one.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// A peer as the balance sees it.
-struct balanced_peer {
-  net::peer_id id = 0;
-  double seconds = 0;    ///< of one micro-batch; 0: not known
-  double queued = 0;     ///< micro-batches that waited there, on average
-  bool may_move = true;  ///< the coordinator does not
-};
-
-struct swarm_move {
-  net::peer_id who = 0;
-  std::uint32_t to = 0;
-  bool again = false;  ///< it was chosen before, and has not moved yet
-};
-
-/// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
-CAUSEWAY_DECL [[nodiscard]] std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages);
-
-/// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
-/// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
-CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
-                                                                  double hysteresis);
-
-/// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
-/// before as long as nothing was begun. What is said at some moment would not do: peers speak when a turn begins and ends,
-/// and then nothing waits.
-class queue_meter {
- public:
-  CAUSEWAY_DECL void begin_turn();
-  /// `waiting`: without the one that is begun.
-  CAUSEWAY_DECL void began(std::size_t waiting);
-  [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
-
- private:
-  [[nodiscard]] double mean_of_turn() const { return begun_ > 0 ? sum_ / begun_ : 0; }
-
-  double sum_ = 0, begun_ = 0, before_ = 0;
-};
-
-/// Queues as peers told of them since the last comparison.
-class queue_watch {
- public:
-  CAUSEWAY_DECL void saw(net::peer_id id, double queued);
-  void looked() { ++looks_; }
-  CAUSEWAY_DECL [[nodiscard]] double mean(net::peer_id id) const;
-  /// Whether it is time to compare; the first time one period after the first question.
-  CAUSEWAY_DECL bool due(time_point now, duration every);
-  /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
-  /// due soon waits for half a period.
-  CAUSEWAY_DECL void changed(time_point now, duration every);
-  CAUSEWAY_DECL void clear();
-
- private:
-  std::map<net::peer_id, double> sums_;
-  double looks_ = 0;
-  time_point at_;
-};
-
-/// A peer that serves a stage, as it says of itself.
-struct serving_peer {
-  net::peer_id id = 0;
-  std::uint32_t stage = 0;
-  double seconds = 0;  ///< of one micro-batch; 0: not known
-  double queued = 0;
-};
-
-/// For the coordinator: queues are looked at with every heartbeat, and compared when it is time.
-class stage_balance {
- public:
-  stage_balance(std::uint32_t stages, duration every, double hysteresis)
-      : stages_{stages}, every_{every}, hysteresis_{hysteresis} {}
-
-  /// Whom to ask to serve another stage, if anybody. It moves at the end of its step; who was started again meanwhile has
-  /// not heard of it, and is asked again.
-  CAUSEWAY_DECL [[nodiscard]] std::optional<swarm_move> look(time_point now, std::span<const serving_peer> others,
-                                                             const serving_peer& self);
-
- private:
-  std::uint32_t stages_;
-  duration every_;
-  double hysteresis_;
-  queue_watch queues_;
-  std::map<net::peer_id, std::uint32_t> served_;  // stages by peer, when they were looked at last
-  swarm_move moving_;                             // the last one that was asked for
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_BALANCE_HPP
-
-// ---- causeway/parallel/swarm/impl/swarm_balance.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
-CAUSEWAY_DECL double load_of(const std::vector<balanced_peer>& stage) {
-  double sum = 0;
-  for (const balanced_peer& p : stage) sum += p.queued;
-  return stage.empty() ? 0 : sum / static_cast<double>(stage.size());
-}
-
-CAUSEWAY_DECL std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages) {
-  std::uint32_t most = 0;
-  for (std::uint32_t s = 0; s < stages.size(); ++s) {
-    if (stages[s].empty()) return s;
-    if (load_of(stages[s]) > load_of(stages[most])) most = s;
-  }
-  return most;
-}
-
-CAUSEWAY_DECL std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages, double hysteresis) {
-  const std::uint32_t most = most_loaded(stages);
-  std::optional<std::uint32_t> least;
-  for (std::uint32_t s = 0; s < stages.size(); ++s) {
-    if (s == most || stages[s].size() < 2) continue;
-    if (!least || load_of(stages[s]) < load_of(stages[*least])) least = s;
-  }
-  if (!least || (!stages[most].empty() && load_of(stages[most]) < load_of(stages[*least]) + hysteresis))
-    return std::nullopt;
-  const balanced_peer* who = nullptr;
-  for (const balanced_peer& p : stages[*least]) {
-    if (p.may_move && (who == nullptr || p.seconds >= who->seconds)) who = &p;
-  }
-  if (who == nullptr) return std::nullopt;
-  return swarm_move{who->id, most, false};
-}
-
-CAUSEWAY_DECL void queue_meter::begin_turn() {
-  before_ = mean_of_turn();
-  sum_ = begun_ = 0;
-}
-
-CAUSEWAY_DECL void queue_meter::began(std::size_t waiting) {
-  sum_ += static_cast<double>(waiting);
-  ++begun_;
-}
-
-CAUSEWAY_DECL void queue_watch::saw(net::peer_id id, double queued) { sums_[id] += queued; }
-
-CAUSEWAY_DECL double queue_watch::mean(net::peer_id id) const {
-  const auto at = sums_.find(id);
-  return at == sums_.end() || looks_ == 0 ? 0 : at->second / looks_;
-}
-
-CAUSEWAY_DECL bool queue_watch::due(time_point now, duration every) {
-  if (at_ == time_point{}) at_ = now + every;
-  if (every == duration{0} || now < at_) return false;
-  at_ = now + every;
-  return true;
-}
-
-CAUSEWAY_DECL void queue_watch::changed(time_point now, duration every) {
-  clear();
-  if (at_ != time_point{}) at_ = std::max(at_, now + every / 2);
-}
-
-CAUSEWAY_DECL void queue_watch::clear() {
-  sums_.clear();
-  looks_ = 0;
-}
-
-CAUSEWAY_DECL std::optional<swarm_move> stage_balance::look(time_point now, std::span<const serving_peer> others,
-                                                            const serving_peer& self) {
-  std::map<net::peer_id, std::uint32_t> serving;
-  for (const serving_peer& p : others) serving[p.id] = p.stage;
-  if (std::exchange(served_, serving) != serving) queues_.changed(now, every_);
-  for (const serving_peer& p : others) queues_.saw(p.id, p.queued);
-  queues_.saw(self.id, self.queued);
-  queues_.looked();
-  if (!queues_.due(now, every_)) return std::nullopt;
-  const auto moving = serving.find(moving_.who);
-  if (moving != serving.end() && moving->second != moving_.to) return swarm_move{moving_.who, moving_.to, true};
-  std::vector<std::vector<balanced_peer>> stages(stages_);
-  for (const serving_peer& p : others) stages[p.stage].push_back({p.id, p.seconds, queues_.mean(p.id), true});
-  stages[self.stage].push_back({self.id, self.seconds, queues_.mean(self.id), false});
-  queues_.clear();
-  const auto move = choose_move(stages, hysteresis_);
-  if (move) moving_ = *move;
-  return move;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_BALANCE_IPP
-#endif
-
-// ---- causeway/parallel/swarm/swarm_messenger.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
-
-// What a peer of a swarm sends, and to whom: messages, its own status, the addresses that it tells others. The part of
-// swarm_peer.hpp that does not depend on the router.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// To be used with the fabric's lock held.
-class swarm_messenger {
- protected:
-  CAUSEWAY_DECL swarm_messenger(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log);
-  ~swarm_messenger() = default;
-
-  /// `bulk`: others pass first.
-  template <class M>
-  void post(net::peer_id to, M&& m, bool bulk = false) {
-    const auto link = directory_.link_to(to);
-    if (link) fabric_->post(*link, swarm_wire::encode(run_, swarm_wire::message{std::forward<M>(m)}), bulk);
-  }
-  template <class M>
-  void tell_all(const M& m) {
-    for (const auto& [id, p] : directory_.peers()) {
-      if (p.up) post(id, m);
-    }
-  }
-  void announce() { tell_all(own_status()); }
-  /// That this peer is still there: to the coordinator, from the coordinator to all, else to a few in turn. What changes
-  /// goes to all (`announce`), so in a swarm of n peers nobody hears more than the coordinator, n messages a heartbeat.
-  CAUSEWAY_DECL void announce_to(std::vector<net::peer_id> some);
-  /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
-  /// heartbeat; coordinator and followers hear each other in every one.
-  CAUSEWAY_DECL [[nodiscard]] duration silence_of(net::peer_id id) const;
-
-  CAUSEWAY_DECL [[nodiscard]] swarm_wire::status own_status() const;
-
-  /// With local steps: that a state is committed here, and what the stages decided by, which it has. Whether anybody cares.
-  CAUSEWAY_DECL bool tell_committed();
-
-  /// Of a model of modules: the path that this peer is on, which is that of the first order that it takes in a round. A
-  /// round ends where this peer begins anew, and for all with an exchange: in a turn that they remember.
-  CAUSEWAY_DECL void round_is_over(bool for_all);
-  CAUSEWAY_DECL void begin_on_path();
-  CAUSEWAY_DECL bool takes_path_of(const swarm_wire::order& o);
-
-  CAUSEWAY_DECL void greet(net::peer_id id, const std::string& address);
-
-  CAUSEWAY_DECL void learn(const swarm_wire::addresses& a);
-
-  /// Looks for who is not connected, and gives up who is silent.
-  CAUSEWAY_DECL void look_around_for_peers(time_point now);
-
-  /// Asks these for an echo.
-  CAUSEWAY_DECL void probe(const std::vector<net::peer_id>& some, time_point now);
-
-  CAUSEWAY_DECL [[nodiscard]] std::string describe_swarm() const;
-
-  static constexpr std::size_t few = 8;
-
-  std::shared_ptr<net::fabric> fabric_;
-  swarm_options options_;
-  log_sink log_;
-  peer_directory directory_;
-  micro_batch_state micro_batches_;
-  std::set<std::string> addresses_;
-  std::uint64_t run_;  // options_.run, and what else peers have to agree on
-  peer_directory::coordinator_choice followed_;
-  swarm_wire::stage_sum own_sums_[2], own_decided_;
-  stage_decisions decisions_;               // for the trainer's thread, but for `tell_committed`
-  std::uint64_t part_ = 0, committed_ = 0;  // see swarm_wire::status
-  double seconds_ = 0;                      // that a micro-batch takes here
-  queue_meter queue_;
-  bool serving_ = false;
-  bool has_values_ = true;  // of its stage: in groups, a peer that has met nobody yet has none
-  bool in_groups_ = false;
-  bool coordinates_ = false;
-  std::uint32_t paths_ = 0;  // through a model of modules; 0: all train one
-  std::uint32_t module_path_ = swarm_wire::no_module_path;
-  bool on_path_ = false, leaves_path_ = false;
-  bool judges_ = false;           // an evaluation of shared parameters, for which anybody will do
-  std::uint64_t last_round_ = 0;  // the turn that ended it: what is older says nothing of paths
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_MESSENGER_HPP
-
-// ---- causeway/parallel/swarm/impl/swarm_messenger.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL swarm_messenger::swarm_messenger(std::shared_ptr<net::fabric> fabric, swarm_options options, log_sink log)
-    : fabric_{std::move(fabric)},
-      options_{std::move(options)},
-      log_{std::move(log)},
-      directory_{fabric_->id(), options_.stages},
-      micro_batches_{fabric_->id(), options_.stage, options_.stages},
-      addresses_{options_.dial.begin(), options_.dial.end()},
-      run_{options_.run} {}
-
-CAUSEWAY_DECL void swarm_messenger::announce_to(std::vector<net::peer_id> some) {
-  if (coordinates_) return announce();
-  if (followed_.id != 0 && std::find(some.begin(), some.end(), followed_.id) == some.end()) some.push_back(followed_.id);
-  for (const net::peer_id id : some) post(id, own_status());
-}
-
-CAUSEWAY_DECL duration swarm_messenger::silence_of(net::peer_id id) const {
-  const bool in_touch = coordinates_ || id == followed_.id;
-  const auto rounds = in_touch ? 0 : directory_.peers().size() / few;
-  return options_.silence + 2 * static_cast<std::int64_t>(rounds) * options_.heartbeat;
-}
-
-CAUSEWAY_DECL swarm_wire::status swarm_messenger::own_status() const {
-  return {options_.stage,
-          serving_ ? std::uint8_t{1} : std::uint8_t{0},
-          micro_batches_.turn(),
-          followed_.term,
-          coordinates_ ? std::uint8_t{1} : std::uint8_t{0},
-          queue_.mean(),
-          seconds_,
-          {own_sums_[0], own_sums_[1]},
-          part_,
-          committed_,
-          own_decided_,
-          module_path_,
-          on_path_ ? std::uint8_t{1} : std::uint8_t{0},
-          paths_};
-}
-
-CAUSEWAY_DECL void swarm_messenger::round_is_over(bool for_all) {
-  leaves_path_ = true;
-  if (for_all) last_round_ = micro_batches_.turn();
-}
-
-CAUSEWAY_DECL void swarm_messenger::begin_on_path() {
-  if (std::exchange(leaves_path_, false)) on_path_ = false;
-}
-
-CAUSEWAY_DECL bool swarm_messenger::takes_path_of(const swarm_wire::order& o) {
-  const std::uint32_t size = micro_batches_.done().size();
-  if (paths_ == 0 || judges_ || o.turn != micro_batches_.turn() || o.micro_batch >= size) return true;
-  const std::uint32_t path =
-      swarm_wire::module_path_of(o.micro_batch, size, static_cast<std::uint32_t>(options_.micro_batches), paths_);
-  if (on_path_) return path == module_path_;
-  module_path_ = path;
-  on_path_ = true;
-  announce();
-  return true;
-}
-
-CAUSEWAY_DECL bool swarm_messenger::tell_committed() {
-  const auto last = decisions_.last();
-  if (!last && options_.local_steps == 0) return false;
-  if (last) directory_.remember_decided(own_decided_ = *last);
-  announce();
-  return true;
-}
-
-CAUSEWAY_DECL void swarm_messenger::greet(net::peer_id id, const std::string& address) {
-  if (!address.empty()) addresses_.insert(address);
-  swarm_wire::addresses all;
-  for (const auto& a : addresses_) {
-    if (all.list.size() < swarm_wire::most_addresses && a.size() <= swarm_wire::longest_address) all.list.push_back(a);
-  }
-  post(id, all);
-  post(id, own_status());
-}
-
-CAUSEWAY_DECL void swarm_messenger::learn(const swarm_wire::addresses& a) {
-  for (const std::string& one : a.list) {
-    if (addresses_.size() >= swarm_wire::most_addresses || !addresses_.insert(one).second) continue;
-    if (one != fabric_->address()) fabric_->dial(one);
-  }
-}
-
-CAUSEWAY_DECL void swarm_messenger::look_around_for_peers(time_point now) {
-  for (const auto& [id, p] : directory_.peers()) {
-    if (!p.up || now - p.heard <= silence_of(id)) continue;
-    log_(severity::warning, "peer " + std::to_string(id) + " is silent");
-    fabric_->close(p.link, "silent for too long");
-  }
-  std::set<std::string> connected{fabric_->address()};
-  for (const auto& [id, p] : directory_.peers()) {
-    if (p.up) connected.insert(p.address);
-  }
-  for (const std::string& a : addresses_) {
-    if (!connected.contains(a)) fabric_->dial(a);
-  }
-}
-
-CAUSEWAY_DECL void swarm_messenger::probe(const std::vector<net::peer_id>& some, time_point now) {
-  for (const net::peer_id id : some) {
-    swarm_neighbour& p = directory_.peers()[id];
-    if (p.probed != time_point{}) continue;
-    p.probed = now;
-    post(id, swarm_wire::probe{peer_directory::mark_of(now)});
-  }
-}
-
-CAUSEWAY_DECL std::string swarm_messenger::describe_swarm() const {
-  std::string text = "stage " + std::to_string(options_.stage) + ", step " +
-                     std::to_string(swarm_wire::step_of(micro_batches_.turn())) + ", " +
-                     std::to_string(micro_batches_.done().count()) + " micro-batches done here";
-  for (std::uint32_t s = 0; s < options_.stages; ++s) {
-    if (s == options_.stage || directory_.anybody_serves(s)) continue;
-    text += "; stage " + std::to_string(s) +
-            " is served by nobody: start one of its peers again, where its disk is, and the run goes on";
-  }
-  if (followed_.id == 0) text += "; nobody coordinates yet: a peer of stage 0 does, once it has its weights";
-  if (followed_.id != 0 && !coordinates_) text += "; peer " + std::to_string(followed_.id) + " coordinates";
-  const auto waits = micro_batches_.waiting_for();
-  if (!waits.empty()) {
-    text += "; micro-batch " + std::to_string(waits.front().first) + " is to come from peer " +
-            std::to_string(waits.front().second);
-  }
-  return text;
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_MESSENGER_IPP
-#endif
-
-// ---- causeway/parallel/swarm/swarm_table_sync.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
-
-// The two ends of a swarm whose output layer is the token table: what they have for each other, and when they ask. The last
-// stage sums the table's whole gradient and steps on it; the first takes the table over, bit for bit, once the last has
-// committed the step. docs/design/swarm.md, "A tied table", says why it is so and not the other way round.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// To be used with the fabric's lock held. Without a tied table, or with one stage, it has nothing to do.
-class swarm_table_sync : protected swarm_messenger {
- protected:
-  using swarm_messenger::swarm_messenger;
-  ~swarm_table_sync() = default;
-
-  [[nodiscard]] bool in_training() const { return swarm_wire::trains(micro_batches_.turn()); }
-  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(micro_batches_.turn()); }
-  [[nodiscard]] bool has_sum() const { return in_training() && gradients_.has_sum(step()); }
-
-  [[nodiscard]] bool is_first_of_tied() const { return tied_.length > 0 && options_.stage == 0; }
-  [[nodiscard]] bool is_last_of_tied() const { return tied_.length > 0 && options_.stage + 1 == options_.stages; }
-
-  /// The table's place in buffers of this stage's parameters.
-  template <class T>
-  [[nodiscard]] std::span<T> table_of(std::span<T> flat) const {
-    return flat.subspan(tied_.offset, tied_.length);
-  }
-
-  /// A step, or an evaluation before it.
-  CAUSEWAY_DECL void begin_table_sync(std::uint64_t step);
-
-  /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
-  CAUSEWAY_DECL void gives_table(std::uint64_t steps, std::span<const float> parameters);
-
-  /// The parameters are a committed state's; `adopted` as in swarm_round::committed. Whether anybody cares.
-  CAUSEWAY_DECL bool holds_committed(bool adopted);
-
-  /// What the other end has for this step is here.
-  [[nodiscard]] bool other_end_is_here() const { return in_training() && fetched_.has(step()); }
-
-  /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
-  /// that others have committed the step.
-  CAUSEWAY_DECL [[nodiscard]] bool may_sum() const;
-
-  /// What this peer of the last stage could add.
-  [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
-  void add_part(std::span<float> gradients) { gradients_.add_part(fetched_.values(), table_of(gradients)); }
-
-  /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
-  /// then: the table is taken over as it is.
-  [[nodiscard]] bool may_step() const { return !is_first_of_tied() || other_end_is_here(); }
-  CAUSEWAY_DECL void leave_table_out(std::span<float> gradients) const;
-  CAUSEWAY_DECL void put_table_into_parameters();
-
-  /// After every event.
-  CAUSEWAY_DECL void ask_the_other_end();
-  /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
-  CAUSEWAY_DECL void asks_itself();
-
-  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_request& r);
-  CAUSEWAY_DECL void heard(net::peer_id from, const swarm_wire::table_piece& p);
-
-  CAUSEWAY_DECL [[nodiscard]] std::string describe_table_sync() const;
-
-  swarm_gradients gradients_;
-  swarm_tied_table tied_;
-  swarm_table_fetch fetched_;
-
- private:
-  template <class F>
-  [[nodiscard]] bool any_mate(F&& f) const {
-    const auto& peers = directory_.peers();
-    return std::any_of(peers.begin(), peers.end(), [&](const auto& p) {
-      return p.second.up && p.second.said && p.second.said->stage == options_.stage && f(*p.second.said);
-    });
-  }
-
-  // One peer's asking serves its stage: the first of those who are in this turn.
-  CAUSEWAY_DECL [[nodiscard]] bool first_of_its_stage() const;
-
-  // The first stage asks when it has its own sum: it can step then, once the last stage has.
-  CAUSEWAY_DECL [[nodiscard]] bool lacks_something() const;
-
-  // Any of those who say that they have it, another one for each peer that asks.
-  CAUSEWAY_DECL [[nodiscard]] net::peer_id whom_to_ask() const;
-  CAUSEWAY_DECL [[nodiscard]] bool has_it(const swarm_wire::status& s) const;
-
-  std::vector<float> given_;  // the table after `committed_` steps
-  bool asks_whoever_is_first_ = false;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_TABLE_SYNC_HPP
-
-// ---- causeway/parallel/swarm/impl/swarm_table_sync.ipp ----
-#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
-#ifndef CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
-#define CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-CAUSEWAY_DECL void swarm_table_sync::begin_table_sync(std::uint64_t step) {
-  fetched_.keep_only(step);
-  if (part_ != swarm_wire::training_turn(step)) part_ = 0;
-  asks_whoever_is_first_ = false;
-}
-
-CAUSEWAY_DECL void swarm_table_sync::gives_table(std::uint64_t steps, std::span<const float> parameters) {
-  committed_ = steps;
-  if (!is_last_of_tied()) return;
-  const auto table = table_of(parameters);
-  given_.assign(table.begin(), table.end());
-}
-
-CAUSEWAY_DECL bool swarm_table_sync::holds_committed(bool adopted) {
-  if (tied_.length == 0) return false;
-  gives_table(tied_.step() + (adopted ? 0 : 1), tied_.parameters());
-  announce();
-  return true;
-}
-
-CAUSEWAY_DECL bool swarm_table_sync::may_sum() const {
-  if (!is_last_of_tied() || !in_training() || has_sum() || other_end_is_here()) return true;
-  return directory_.has_sum(options_.stage, step()) ||
-         any_mate([&](const auto& s) { return s.part == micro_batches_.turn() || s.committed > step(); });
-}
-
-CAUSEWAY_DECL void swarm_table_sync::leave_table_out(std::span<float> gradients) const {
-  if (!is_first_of_tied()) return;
-  const auto table = table_of(gradients);
-  std::fill(table.begin(), table.end(), 0.0F);
-}
-
-CAUSEWAY_DECL void swarm_table_sync::put_table_into_parameters() {
-  if (!is_first_of_tied()) return;
-  CAUSEWAY_EXPECT(other_end_is_here());
-  const auto values = fetched_.values();
-  std::copy(values.begin(), values.end(), table_of(tied_.parameters()).begin());
-}
-
-CAUSEWAY_DECL void swarm_table_sync::ask_the_other_end() {
-  if (!lacks_something()) return;
-  fetched_.want(step(), tied_.length);
-  if (fetched_.looks_for_a_source()) {
-    const net::peer_id from = whom_to_ask();
-    if (from != 0) fetched_.ask(from);
-  }
-  for (const auto& r : fetched_.take_requests()) post(fetched_.source(), r);
-}
-
-CAUSEWAY_DECL void swarm_table_sync::asks_itself() {
-  asks_whoever_is_first_ = true;
-  ask_the_other_end();
-}
-
-CAUSEWAY_DECL void swarm_table_sync::heard(net::peer_id from, const swarm_wire::table_request& r) {
-  std::span<const float> table;
-  if (is_first_of_tied() && gradients_.has_sum(r.step)) table = table_of(gradients_.sum());
-  if (is_last_of_tied() && committed_ == r.step + 1) table = given_;
-  post(from, answer(r, table, is_first_of_tied() ? gradients_.version() : committed_), true);
-}
-
-CAUSEWAY_DECL void swarm_table_sync::heard(net::peer_id from, const swarm_wire::table_piece& p) {
-  if (!fetched_.take(from, p) || !is_last_of_tied()) return;
-  part_ = swarm_wire::training_turn(p.step);
-  announce();
-}
-
-CAUSEWAY_DECL std::string swarm_table_sync::describe_table_sync() const {
-  if (!lacks_something() || other_end_is_here()) return {};
-  const std::string what = is_last_of_tied() ? "stage 0's part of the table's gradient" : "the last stage's table";
-  if (fetched_.source() != 0) return "; " + what + " is on its way from peer " + std::to_string(fetched_.source());
-  return "; waiting for " + what;
-}
-
-CAUSEWAY_DECL bool swarm_table_sync::first_of_its_stage() const {
-  const auto& peers = directory_.peers();
-  return std::none_of(peers.begin(), peers.end(), [&](const auto& p) {
-    const auto& said = p.second.said;
-    return p.first < fabric_->id() && directory_.serves(p.first) && said->stage == options_.stage &&
-           said->turn == micro_batches_.turn();
-  });
-}
-
-CAUSEWAY_DECL bool swarm_table_sync::lacks_something() const {
-  if (!in_training() || other_end_is_here()) return false;
-  if (is_first_of_tied()) return has_sum();
-  if (!is_last_of_tied() || has_sum()) return false;
-  return asks_whoever_is_first_ || (first_of_its_stage() && !may_sum());
-}
-
-CAUSEWAY_DECL net::peer_id swarm_table_sync::whom_to_ask() const {
-  std::vector<net::peer_id> all;
-  for (const auto& [id, p] : directory_.peers()) {
-    if (p.up && p.said && !fetched_.refused(id) && has_it(*p.said)) all.push_back(id);
-  }
-  return all.empty() ? 0 : all[fabric_->id() % all.size()];
-}
-
-CAUSEWAY_DECL bool swarm_table_sync::has_it(const swarm_wire::status& s) const {
-  if (is_first_of_tied()) return s.stage + 1 == options_.stages && s.committed == step() + 1;
-  return s.stage == 0 && std::any_of(std::begin(s.sums), std::end(s.sums),
-                                     [&](const auto& sum) { return sum.step == step() && sum.squares >= 0; });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_IMPL_SWARM_TABLE_SYNC_IPP
-#endif
-
-// ---- causeway/parallel/swarm/swarm_coordinator.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
-
-// Who coordinates a swarm: this peer itself, by a scheduler, or another that it follows. The part of swarm_peer.hpp that
-// brings scheduler, micro-batches and directory together, without tensors and without waiting.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// To be used with the fabric's lock held.
-template <stage::routing::Router Router>
-class swarm_coordinator : protected swarm_table_sync {
- protected:
-  swarm_coordinator(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
-      : swarm_table_sync{std::move(fabric), std::move(options), std::move(log)},
-        rule_{router},
-        scheduler_{options_.stages, std::move(router), options_.window, options_.local_steps > 0},
-        orders_{options_.most_micro_batches()},
-        balance_{options_.stages, options_.rebalance_every, options_.hysteresis} {}
-  ~swarm_coordinator() = default;
-
-  // ---- a turn ----------------------------------------------------------------------------------------------------------
-
-  /// `counted`: of the turn's micro-batches, those that this peer has stepped on already.
-  /// The same turn again: what this peer had of it is lost.
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
-    const bool again = turn == micro_batches_.turn() && micro_batches_.done().size() > 0;
-    if (again) leave_turn();
-    micro_batches_.begin(turn, micro_batches, std::move(counted));
-    queue_.begin_turn();
-    gradients_.begin(swarm_wire::step_of(turn));
-    begin_table_sync(swarm_wire::step_of(turn));
-    serving_ = has_values_ && !move_to_ && (step() >= sound_from_ || !directory_.anybody_serves(options_.stage));
-    looks_on_ = !serving_ && !move_to_;
-    trainer_hangs_ = gives_up_ = declared_ = false;
-    trainer_is_here(fabric_->now(), orders_.empty() ? duration{0} : fabric_->now() - seen_trainer_);
-    const bool told = take_early_orders(turn) || (verdict_.turn == turn && !again);
-    if (coordinates_ && micro_batches > 0) coordinate(std::exchange(asked_, true) && !closes_a_round());
-    announce();
-    if (closes_a_round() && !coordinates_) {
-      send_report();
-    } else if (!told) {
-      ask_what_was_missed();
-    }
-    after_event();
-  }
-
-  /// What this peer has of the turn is worth nothing. The coordinator gives it to others; this peer is that no more.
-  void leave_turn() {
-    serving_ = false;
-    looks_on_ = true;
-    if (verdict_.turn == micro_batches_.turn()) verdict_.complete = 0;
-    micro_batches_.forget();
-    ++times_forgotten_;
-    if (std::exchange(coordinates_, false)) followed_ = {};
-    announce();
-    after_event();
-  }
-  /// Who came to values that are not finite computes again with its next step; after each time more, within a hundred
-  /// steps, it looks on for one step, three, seven ... 63, as long as others serve its stage.
-  void count_offence() {
-    if (step() > sound_from_ + 100) offences_ = 0;
-    sound_from_ = step() + (std::uint64_t{1} << std::min(offences_++, 6U)) - 1;
-  }
-
-  /// Peers take steps on their own between exchanges.
-  [[nodiscard]] bool steps_alone() const noexcept { return options_.local_steps > 0; }
-  /// This turn is about all micro-batches of the local steps behind it, most of which are done.
-  [[nodiscard]] bool closes_a_round() const {
-    return steps_alone() && in_training() && !swarm_wire::is_local(micro_batches_.turn());
-  }
-  /// The local step that is this turn has all its micro-batches in all stages, as the coordinator says or has said: it is
-  /// beyond then. What this peer has contributed counts if it heard so itself.
-  [[nodiscard]] bool local_step_is_over() const {
-    const std::uint64_t turn = micro_batches_.turn();
-    return declared_ || directory_.beyond(followed_.id, turn) || (coordinates_ && directory_.anybody_beyond(turn));
-  }
-  [[nodiscard]] bool declared() const noexcept { return declared_; }
-  /// Others are through with this round, or may be: what is missing can no longer be computed, and is not waited for.
-  [[nodiscard]] bool released() const {
-    const bool was_told = in_groups_ && directory_.remembers(options_.stage, step());  // of an attempt that was called off
-    return closes_a_round() && (was_told || directory_.anybody_through(micro_batches_.turn()));
-  }
-  /// The coordinator took this peer for lost, and has given what is not in its parameters yet to others.
-  void forget_what_was_given_away() {
-    if (!steps_alone() || declared_ || has_sum()) return;
-    micro_batches_.forget();
-    ++times_forgotten_;
-  }
-
-  [[nodiscard]] stage::routing::step_size size() const { return {step(), micro_batches_.done().size(), options_.stages}; }
-
-  /// All stages have all micro-batches; or others of this stage are beyond the step: the membership has their state; or
-  /// other stages are, and this one has its sum from before a restart. With a tied table the last stage sums after the
-  /// first.
-  [[nodiscard]] bool may_enter() const {
-    const std::uint64_t turn = micro_batches_.turn();
-    return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0 && may_sum()) ||
-           directory_.anybody_beyond(options_.stage, turn) || released() ||
-           (directory_.anybody_beyond(turn) && (has_sum() || directory_.has_sum(options_.stage, step())));
-  }
-
-  /// Of the evaluation that is this turn.
-  [[nodiscard]] std::optional<double> evaluated() const {
-    const auto at = evaluated_.find(micro_batches_.turn());
-    return at == evaluated_.end() ? std::nullopt : std::optional{at->second};
-  }
-  [[nodiscard]] bool gives_up() const noexcept { return gives_up_; }
-
-  // ---- coordinating ---------------------------------------------------------------------------------------------------
-
-  // The first time, others may be inside the turn already.
-  void coordinate(bool from_the_beginning) {
-    std::set<net::peer_id> asked;
-    for (const auto& [id, p] : directory_.peers()) {
-      if (!directory_.serves(id)) continue;
-      scheduler_.serves(id, *p.said, last_round_);
-      if (p.said->seconds > 0) scheduler_.measured(id, p.said->seconds);
-      if (!from_the_beginning) asked.insert(id);
-    }
-    scheduler_.serves(fabric_->id(), own_status(), last_round_);
-    scheduler_.begin(term_, micro_batches_.turn(), size(), judges_ ? 0 : static_cast<std::uint32_t>(options_.micro_batches),
-                     asked);
-    for (const net::peer_id id : asked) post(id, swarm_wire::claim{term_});
-    if (!from_the_beginning) scheduler_.take(fabric_->id(), micro_batches_.summary(term_));
-    told_complete_ = false;
-  }
-
-  void claim_coordination() {
-    term_ = directory_.term() + 1;
-    directory_.term(term_);
-    coordinates_ = true;
-    asked_ = false;
-    follow({fabric_->id(), term_});
-    log_(severity::info, "coordinating the swarm, term " + std::to_string(term_));
-    coordinate(false);
-    announce();
-  }
-
-  void elect() {
-    if (!serving_ && !looks_on_) return;
-    auto d = directory_.coordinator(coordinates_ ? term_ : 0);
-    if (coordinates_ && d.id != fabric_->id()) coordinates_ = false;
-    const bool may_claim = serving_ && options_.stage == 0 && directory_.first_in_line() && fabric_->now() >= claims_from_;
-    if (d.id == 0 && may_claim) return claim_coordination();
-    if (d.id != 0 && (d.id != followed_.id || d.term != followed_.term)) follow(d);
-  }
-
-  void follow(peer_directory::coordinator_choice d) {
-    followed_ = d;
-    directory_.tell_delays_again();
-    micro_batches_.drop_orders();
-    orders_.drop_before(d.term);
-    if (d.id != fabric_->id()) send_report();
-  }
-
-  void send_report() {
-    if (followed_.id == 0) return;
-    if (followed_.id == fabric_->id()) {
-      scheduler_.take(fabric_->id(), micro_batches_.summary(term_));
-      told_complete_ = false;
-    } else {
-      post(followed_.id, micro_batches_.summary(followed_.term));
-    }
-  }
-
-  /// To the coordinator, also where that is this peer.
-  template <class M>
-  void tell_coordinator(const M& m) {
-    if (coordinates_) {
-      heard_by_coordinator(fabric_->id(), m);
-    } else if (followed_.id != 0) {
-      post(followed_.id, m);
-    }
-  }
-  void heard_by_coordinator(net::peer_id from, const swarm_wire::contributed& c) { scheduler_.take(from, c); }
-  void heard_by_coordinator(net::peer_id, const swarm_wire::refusal& r) {
-    scheduler_.failed(r.from, r.turn, r.micro_batch);
-  }
-  void heard_by_coordinator(net::peer_id from, const swarm_wire::delays& all) {
-    for (const auto& d : all.list) {
-      const bool known = d.to == fabric_->id() || directory_.peers().contains(d.to);  // strangers fill no memory
-      if (known) scheduler_.link(from, d.to, d.seconds);
-    }
-  }
-  void heard_by_coordinator(net::peer_id from, const swarm_wire::report& r) {
-    scheduler_.take(from, r);
-    if (r.turn == micro_batches_.turn()) return post(from, judge());
-    const auto known = evaluated_.find(r.turn);
-    const bool is_known = known != evaluated_.end();
-    if (r.turn < micro_batches_.turn() && !swarm_wire::trains(r.turn)) {
-      post(from,
-           swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0, {}});
-    }
-  }
-
-  /// After every event: who coordinates, what the coordinator wants, whether the turn is complete.
-  void after_event() {
-    elect();
-    if (coordinates_) steer();
-    ask_the_other_end();
-    news_ = true;
-    called_away_ = !may_enter();
-  }
-
-  void steer() {
-    if (declared_ || micro_batches_.done().size() == 0) return;  // nothing more comes of this turn
-    look_for_sums();
-    for (addressed_order& o : scheduler_.take_orders()) {
-      if (o.to == fabric_->id()) {
-        accept(o.to, o.what);
-      } else {
-        post(o.to, std::move(o.what));
-      }
-    }
-    const bool complete = scheduler_.complete();
-    if (complete != std::exchange(told_complete_, complete)) tell_all(judge());
-    const bool heard = verdict_.turn == micro_batches_.turn();
-    if (heard ? (verdict_.complete != 0) != complete : complete) hear(judge());
-  }
-
-  void look_for_sums() {  // only when one of them has said something new
-    const sums_seen now{directory_.changes(), micro_batches_.turn(), gradients_.version(), term_};
-    if (!in_training() || std::exchange(sums_seen_, now) == now) return;
-    for (std::uint32_t s = 0; s < options_.stages; ++s) {
-      scheduler_.summed(s, directory_.has_sum(s, step()) || (s == options_.stage && has_sum()));
-    }
-  }
-
-  [[nodiscard]] swarm_wire::verdict judge() const { return scheduler_.judge(micro_batches_.turn()); }
-
-  // ---- following -------------------------------------------------------------------------------------------------------
-
-  void accept(net::peer_id from, const swarm_wire::order& o) {
-    const auto term = static_cast<std::uint32_t>(o.version >> 32U);
-    if (term < followed_.term || (term == followed_.term && from > followed_.id) || !says_it_coordinates(from, term))
-      return;
-    if (o.turn > micro_batches_.turn() || !serving_) {
-      if (o.path.size() == options_.stages) orders_.keep(from, o);
-    } else if (takes_path_of(o)) {
-      micro_batches_.take(o);
-    }
-  }
-  [[nodiscard]] bool says_it_coordinates(net::peer_id who, std::uint32_t term) const {
-    if (who == fabric_->id()) return true;
-    const auto known = directory_.peers().find(who);
-    if (known == directory_.peers().end() || !known->second.said) return false;
-    return known->second.said->coordinates != 0 && known->second.said->term == term;
-  }
-
-  /// Whether there were any of this turn; those of a peer that does not serve are for somebody who stays.
-  bool take_early_orders(std::uint64_t turn) {
-    const auto early = orders_.take(turn);
-    for (const auto& [from, o] : early) {
-      if (serving_) accept(from, o);
-    }
-    return !early.empty();
-  }
-
-  // ---- the trainer -----------------------------------------------------------------------------------------------------
-
-  /// It has looked, and what it was busy with took so long.
-  void trainer_is_here(time_point now, duration took = {}) {
-    if (took > duration{0}) trainer_times_.observe(took);
-    seen_trainer_ = now;
-    if (!std::exchange(trainer_hangs_, false)) return;
-    looks_on_ = false;
-    serving_ = !move_to_;
-    log_(severity::info, "this peer's trainer goes on");
-    forget_what_was_given_away();
-    announce();
-    elect();
-    send_report();
-  }
-  /// A trainer that hangs while work waits for it holds up everybody, and this thread's heartbeats hide it. So it is told
-  /// here, where the evidence is: others get its work until it moves again.
-  void look_after_the_trainer(time_point now) {
-    const bool was_stopped = now - std::exchange(looked_at_, now) > 3 * options_.heartbeat;  // this whole process
-    if (was_stopped || (orders_.empty() && !micro_batches_.next())) seen_trainer_ = now;     // or nothing waits for it
-    const duration since = now - seen_trainer_;
-    if (!serving_ || since <= std::max(trainer_times_.patience(), options_.silence)) return;
-    trainer_hangs_ = true;
-    serving_ = false;
-    looks_on_ = true;
-    if (std::exchange(coordinates_, false)) followed_ = {};
-    log_(severity::warning, "this peer's trainer has done nothing for " +
-                                std::to_string(static_cast<std::int64_t>(seconds(since))) +
-                                " s, though work waits for it: others get that until it goes on");
-    announce();
-    after_event();
-  }
-
-  /// The coordinator's word. What an evaluation came to is kept for those who come late.
-  void hear(const swarm_wire::verdict& v) {
-    const bool evaluation = !swarm_wire::trains(v.turn);
-    if (evaluation && v.complete != 0) evaluated_[v.turn] = v.loss;
-    while (evaluated_.size() > most_kept_losses) evaluated_.erase(evaluated_.begin());
-    if (evaluation && v.complete == 0 && v.turn == micro_batches_.turn())
-      gives_up_ = directory_.beyond(followed_.id, v.turn);
-    if (v.turn >= verdict_.turn) verdict_ = v;
-    if (steps_alone() && swarm_wire::is_local(v.turn) && v.turn == micro_batches_.turn() && v.complete != 0) {
-      declared_ = true;
-      loss_ = v.loss;
-    }
-  }
-
-  /// Who comes late to a turn may have missed orders, and how it ended: the coordinator knows.
-  void ask_what_was_missed() {
-    if (!coordinates_ && directory_.reached(followed_.id, micro_batches_.turn())) send_report();
-  }
-
-  /// The others are through with an evaluation, and this peer does not know what came out.
-  void ask_for_the_loss() {
-    if (in_training() || evaluated() || !directory_.anybody_beyond(micro_batches_.turn())) return;
-    gives_up_ = gives_up_ || coordinates_;
-    if (directory_.beyond(followed_.id, micro_batches_.turn())) ask_what_was_missed();
-  }
-
-  /// Queues are looked at with every heartbeat, and compared when it is time.
-  void balance(time_point now) {
-    std::vector<serving_peer> others;
-    for (const auto& [id, p] : directory_.peers()) {
-      if (directory_.serves(id)) others.push_back({id, p.said->stage, p.said->seconds, p.said->queued});
-    }
-    const auto move = balance_.look(now, others, {fabric_->id(), options_.stage, seconds_, queue_.mean()});
-    if (!move) return;
-    if (!move->again) {
-      log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
-    }
-    post(move->who, swarm_wire::move_request{term_, move->to});
-  }
-
-  [[nodiscard]] std::string describe_coordination() const {
-    const std::string text = describe_swarm() + describe_table_sync();
-    if (!coordinates_) return text + "\n";
-    return text + "; coordinating, " + std::to_string(scheduler_.finished()) + " of " +
-           std::to_string(micro_batches_.done().size()) + " micro-batches are through\n";
-  }
-
-  using sums_seen = std::array<std::uint64_t, 4>;  // changes, turn, version, term
-
-  static constexpr std::size_t most_kept_losses = 4096;
-
-  Router rule_;  // for runs() alone
-  path_schedulers<Router> scheduler_;
-  early_orders orders_;
-  std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
-  stage_balance balance_;
-  swarm_wire::verdict verdict_;
-  std::optional<std::uint32_t> move_to_;
-  time_point claims_from_;  // before, others that coordinate already are listened for
-  std::uint32_t term_ = 0;
-  bool asked_ = false;  // every peer's report on the turn at which its coordinating began
-  bool told_complete_ = false;
-  bool gives_up_ = false;  // nobody knows what this evaluation came to
-  bool declared_ = false;  // this local step is over, and what this peer contributed counts
-  double loss_ = 0;        // of that step
-  std::uint64_t times_forgotten_ = 0;
-  std::uint64_t sound_from_ = 0;  // the step from which this peer computes again
-  std::uint32_t offences_ = 0;    // times that it came to values that are not finite
-  sums_seen sums_seen_{};
-  net::arrival_statistics trainer_times_;  // of what the trainer computes at a stretch
-  time_point seen_trainer_, looked_at_;
-  bool trainer_hangs_ = false;
-  bool looks_on_ = false;  // it does not serve, and follows the coordinator all the same
-  bool news_ = false;
-  std::atomic<bool> called_away_ = false;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_COORDINATOR_HPP
-
-// ---- causeway/parallel/swarm/swarm_message_handler.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
-
-// What happens on a swarm peer's network, and which message goes to which of its parts.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// To be used with the fabric's lock held, as events come.
-template <stage::routing::Router Router>
-class swarm_message_handler : protected swarm_coordinator<Router>, protected net::fabric_events {
- protected:
-  using base = swarm_coordinator<Router>;
-  using base::base, base::fabric_, base::options_, base::directory_, base::micro_batches_, base::scheduler_,
-      base::followed_, base::coordinates_, base::log_;
-  ~swarm_message_handler() override = default;
-
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
-    directory_.up(id, link, address, fabric_->now());
-    this->greet(id, address);
-    micro_batches_.connected(id);
-    this->after_event();
-  }
-
-  void on_down(net::peer_index link, const error& why) override {
-    const net::peer_id id = directory_.at(link);
-    log_(severity::debug, "peer " + std::to_string(id) + " is down: " + why.message);
-    directory_.down(id);
-    std::erase_if(announcements_, [link](const auto& p) { return p.first == link; });
-    announced_.erase(link);
-    scheduler_.gone(id);
-    this->fetched_.lost(id);
-    this->after_event();
-  }
-
-  void on_unreachable(const std::string&, const error&) override {}
-
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    const net::peer_id from = directory_.at(link);
-    if (from == 0) return;  // it is down already
-    auto m = swarm_wire::decode(this->run_, bytes);
-    if (!m) return send_away(link, from, m.error().message);
-    directory_.peers()[from].heard = fabric_->now();
-    std::visit([&](auto& what) { take(link, from, what); }, *m);
-    this->after_event();
-  }
-
-  void on_wake() override {
-    heartbeat();
-    this->after_event();
-  }
-
-  void heartbeat() {
-    const time_point now = fabric_->now();
-    const auto some = directory_.next_few(base::few);
-    this->announce_to(some);
-    this->look_around_for_peers(now);
-    this->probe(some, now);
-    this->look_after_the_trainer(now);
-    if (auto measured = directory_.take_delays(); !measured.list.empty()) this->tell_coordinator(measured);
-    if (coordinates_) this->balance(now);
-    if (coordinates_) scheduler_.look_for_resting(now, options_.silence);
-    this->ask_for_the_loss();
-    this->fetched_.forgive();
-    fabric_->wake_at(now + options_.heartbeat);
-  }
-
-  /// Announced tensors of this turn whose data can be received now: those from whom the orders name. Others wait for their
-  /// order or their turn, so nobody else makes this peer set memory aside.
-  [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> take_announcements() {
-    if (std::exchange(announced_in_, micro_batches_.turn()) != micro_batches_.turn()) announced_.clear();
-    std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> due;
-    std::erase_if(announcements_, [&](const auto& p) {
-      const auto& [link, what] = p;
-      const bool now = what.turn == micro_batches_.turn() &&
-                       micro_batches_.expects(directory_.at(link), what.micro_batch, what.backward != 0);
-      if (now) due.push_back(p);
-      return now || what.turn < micro_batches_.turn();
-    });
-    return due;
-  }
-
-  std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>>
-      announcements_;  // whose data is not expected yet
-
- private:
-  void send_away(net::peer_index link, net::peer_id who, const std::string& why) {
-    log_(severity::warning, "peer " + std::to_string(who) + " is sent away: " + why);
-    fabric_->close(link, why);
-  }
-
-  /// Through the model of modules, which whoever serves, or has begun, knows.
-  [[nodiscard]] bool differs_in_paths(const swarm_wire::status& s) const {
-    return s.paths != this->paths_ && (s.paths > 0 || s.serving != 0) && (this->paths_ > 0 || this->serving_);
-  }
-
-  void take(net::peer_index link, net::peer_id from, const swarm_wire::status& s) {
-    if (s.stage >= options_.stages) return;
-    if (differs_in_paths(s))
-      return send_away(link, from,
-                       "it trains " + std::to_string(s.paths) + " paths, and this peer " + std::to_string(this->paths_));
-    const bool fresh = !directory_.peers()[from].said;
-    directory_.take(from, s, fabric_->now());
-    if (fresh && from == followed_.id) {  // it took this peer for lost
-      this->forget_what_was_given_away();
-      this->send_report();
-    }
-    if (!coordinates_) return;
-    if (s.serving != 0) {
-      scheduler_.serves(from, s, this->last_round_);
-    } else {
-      scheduler_.gone(from);
-    }
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::claim& c) {
-    auto& said = directory_.peers()[from].said;
-    if (!said) return;
-    said->coordinates = 1;
-    said->term = c.term;
-    directory_.term(c.term);
-    const auto before = followed_;
-    this->elect();
-    if (followed_.id == from && before.id == from && before.term == c.term) this->send_report();
-  }
-  /// What only a coordinator listens to.
-  template <class M>
-  void take(net::peer_index, net::peer_id from, const M& m) {
-    if (coordinates_) this->heard_by_coordinator(from, m);
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { this->accept(from, o); }
-  /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
-  void take(net::peer_index link, net::peer_id from, const swarm_wire::tensor_announcement& p) {
-    if (p.turn < micro_batches_.turn()) return;
-    const std::size_t most = announced_each * options_.most_micro_batches();
-    if (++announced_[link] <= most && announcements_.size() < announced_in_all * most)
-      return announcements_.emplace_back(link, p), void();
-    send_away(link, from, "it announced more tensors than a turn has, " + std::to_string(most) + " at most");
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::probe& p) { this->post(from, swarm_wire::echo{p.mark}); }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::echo& e) {
-    directory_.echoed(from, e.mark, fabric_->now());
-  }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::verdict& v) {
-    if (from == followed_.id) this->hear(v);
-  }
-  void take(net::peer_index, net::peer_id, const swarm_wire::addresses& a) { this->learn(a); }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::table_request& r) { this->heard(from, r); }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::table_piece& p) { this->heard(from, p); }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::move_request& m) {
-    if (from == followed_.id && m.stage < options_.stages && m.stage != options_.stage) this->move_to_ = m.stage;
-  }
-
-  static constexpr std::size_t announced_each = 8, announced_in_all = 16;  // the latter times the former
-
-  std::map<net::peer_index, std::size_t> announced_;  // in this turn
-  std::uint64_t announced_in_ = 0;                    // that turn
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_MESSAGE_HANDLER_HPP
-
-// ---- causeway/parallel/swarm/swarm_work.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
-
-// What a peer of a swarm computes, and the tensors that it moves: the tasks of its micro-batches, what goes into its
-// gradients and out of them, and boundary tensors from and to the stages beside it. The part of swarm_peer.hpp that waits
-// for nobody.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// For the trainer's thread, without the fabric's lock, except where something else is said.
-template <stage::routing::Router Router>
-class swarm_work : protected swarm_message_handler<Router> {
- protected:
-  using base = swarm_message_handler<Router>;
-  using base::fabric_, base::options_, base::log_, base::directory_, base::micro_batches_;
-
-  swarm_work(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
-      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, mailbox_{*fabric_} {}
-  ~swarm_work() override = default;
-
-  template <class F>
-  void locked(F&& what) {
-    fabric_->locked(std::forward<F>(what));
-  }
-  /// What `f` gives, with the lock held.
-  template <class F>
-  auto with_lock(F&& f) {
-    decltype(f()) value{};
-    locked([&] { value = f(); });
-    return value;
-  }
-
-  // ---- a turn ---------------------------------------------------------------------------------------------------------
-
-  /// As swarm_coordinator::begin, for a computer that outlives the turn.
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer,
-             swarm_wire::batch_set counted = {}) {
-    computer_ = &computer;
-    forward_seconds_.clear();
-    added_ = 0;
-    mailbox_.clear();
-    locked([&] {
-      fabric_->cancel_before(swarm_wire::epoch_of(turn));
-      this->begin_on_path();
-      base::begin(turn, micro_batches, std::move(counted));
-    });
-  }
-
-  /// The micro-batches that pass this stage.
-  [[nodiscard]] swarm_wire::batch_set wanted() const {
-    swarm_wire::batch_set all{micro_batches_.done().size()};
-    for (std::uint32_t m = 0; m < all.size(); ++m) {
-      if (this->rule_.runs(this->size(), options_.stage, m)) all.add(m);
-    }
-    return all;
-  }
-
-  /// See swarm_round.
-  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
-                            std::function<void(std::uint32_t, std::span<float>)> put) {
-    if (options_.micro_batches % count != 0) {
-      return fail(errc::invalid_argument, "micro_batches",
-                  std::to_string(options_.micro_batches) + " of a global batch for " + std::to_string(count) +
-                      " paths, each of which has an equal part of it; use a multiple");
-    }
-    path_taken_ = std::move(taken);
-    put_path_ = std::move(put);
-    locked([&] {
-      this->paths_ = count;
-      this->scheduler_.split(count);
-    });
-    return {};
-  }
-
-  /// While it is there, the shared parameters of a path are in the place of those that this peer computes with.
-  class judged_path {
-   public:
-    judged_path(swarm_work& work, swarm_computer& computer, std::optional<std::uint32_t> path)
-        : work_{work}, computer_{computer}, judges_{path.has_value() && work.paths_ > 0} {
-      if (!judges_) return;
-      computer_.replace_parameters([&](std::span<float> to) {
-        kept_.assign(to.begin(), to.end());
-        work_.put_path_(*path, to);
-      });
-      work_.locked([this] { work_.judges_ = true; });
-    }
-    judged_path(const judged_path&) = delete;
-    judged_path& operator=(const judged_path&) = delete;
-    ~judged_path() {
-      if (!judges_) return;
-      work_.locked([this] { work_.judges_ = false; });
-      computer_.replace_parameters([this](std::span<float> to) { std::copy(kept_.begin(), kept_.end(), to.begin()); });
-    }
-
-   private:
-    swarm_work& work_;
-    swarm_computer& computer_;
-    std::vector<float> kept_;
-    bool judges_;
-  };
-
-  // ---- gradients -----------------------------------------------------------------------------------------------------
-
-  /// The peer's gradient is thrown away, or with local steps all that it has of the turn: others have a part of it.
-  void drop_everything() {
-    log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
-    if (this->steps_alone()) return leave_with_nothing();
-    forget_gradient();
-    locked([this] { micro_batches_.drop_contributions(); });
-  }
-
-  /// What this peer has of the turn came to values that are not finite, or to no purpose.
-  void throw_work_away() {
-    log_(severity::warning, "this peer came to values that are not finite: what it has of step " +
-                                std::to_string(this->step() + 1) +
-                                " is thrown away, and computed again by others or from the last state that was committed");
-    locked([this] { this->count_offence(); });
-    leave_with_nothing();
-  }
-  void leave_with_nothing() {
-    if (computer_ != nullptr) forget_gradient();
-    locked([this] {
-      if (this->steps_alone()) micro_batches_.set_applied(false);
-      progress_ = {};
-      clobbered_ = false;
-      added_ = 0;
-      this->leave_turn();
-    });
-  }
-
-  void forget_gradient() {
-    std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
-    this->gradients_.begin(this->step());
-  }
-
-  /// Where a policy exchanges gradients: all of it was dropped, and the policy's row of it with that.
-  error without_gradient() {
-    progress_ = with_lock([&] { return micro_batches_.done(); });
-    return fail(errc::cancelled, "this peer", "others have a part of its gradient; its row is made again without it");
-  }
-  [[nodiscard]] static double sum_of_squares(std::span<const float> values) {
-    return std::accumulate(values.begin(), values.end(), 0.0, [](double sum, float v) { return sum + double{v} * v; });
-  }
-
-  /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
-  /// peer's parameters are others than when the exchange was prepared.
-  result<void> step_on_what_was_missing() {
-    if (!std::exchange(clobbered_, false)) return {};
-    added_ = 0;
-    const std::uint32_t pending = with_lock([&] { return micro_batches_.pending(); });
-    if (pending > 0) {
-      CAUSEWAY_TRY(computer_->take_step(static_cast<float>(progress_.size()) / static_cast<float>(pending)));
-      locked([&] {
-        micro_batches_.set_applied(true);
-        progress_ = micro_batches_.done();
-      });
-    }
-    return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
-  }
-
-  /// What cannot be added goes into no sum: nobody could take it out again.
-  result<void> check_contribution() {
-    const bool adds = with_lock([&] { return !this->has_sum() && micro_batches_.done().count() > 0; });
-    if (!adds || std::isfinite(computer_->squares())) return {};
-    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
-  }
-
-  /// `work`, until `done`, where the gradients are to be of.
-  template <class Done, class Work>
-  result<void> at_place(const Done& done, Work&& work) {
-    if (!place_ || with_lock(done)) return work();
-    const auto outcome = place_([&]() -> result<double> {
-      CAUSEWAY_TRY(work());
-      return 0.0;
-    });
-    if (!outcome) return outcome.error();
-    return {};
-  }
-
-  // ---- tensors --------------------------------------------------------------------------------------------------------
-
-  /// Takes in what has come, expects what was announced, sends what is due. What broke is passed over: its sender sends it
-  /// again, or another peer does.
-  void move_tensors() {
-    std::vector<std::pair<net::peer_index, swarm_wire::tensor_announcement>> announced, sends;
-    std::vector<boundary_bytes> contents;
-    auto arrived = mailbox_.collect();
-    locked([&] {
-      this->news_ = false;
-      for (auto& a : arrived)
-        micro_batches_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes), a.what.pass);
-      announced = this->take_announcements();
-      for (const auto& s : micro_batches_.take_shipments()) {
-        const auto link = directory_.link_to(s.to);
-        if (!link) continue;  // sent again when it is back
-        const swarm_wire::tensor_announcement p{micro_batches_.turn(), s.micro_batch,
-                                                s.backward ? std::uint8_t{1} : std::uint8_t{0}, ++serial_, s.pass};
-        fabric_->post(*link, swarm_wire::encode(this->run_, p));
-        sends.emplace_back(*link, p);
-        contents.push_back(s.bytes);
-      }
-    });
-    for (const auto& [link, p] : announced) {
-      if (p.micro_batch >= micro_batches_.done().size()) continue;
-      mailbox_.expect(link, p.data(), p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
-    }
-    for (std::size_t i = 0; i < sends.size(); ++i)
-      mailbox_.send(sends[i].first, sends[i].second.data(), std::move(contents[i]));
-  }
-
-  /// With the lock: whether something has happened since tensors were moved, or a task waits.
-  [[nodiscard]] bool has_something_to_do() const {
-    return this->news_ || mailbox_.any_done() || micro_batches_.next().has_value();
-  }
-
-  // ---- computing ------------------------------------------------------------------------------------------------------
-
-  /// A task of its micro-batches. An input that cannot be used is refused, which is no error; errors are the computer's.
-  result<void> compute(const swarm_task& task) {
-    if (this->paths_ > 0 && !this->judges_) take_module_path();
-    if (!task.backward) computer_->forget(task.micro_batch);
-    if (task.input) {
-      const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
-      if (!usable) return refuse(task, usable.error());
-    }
-    const time_point begin = with_lock([&] { return fabric_->now(); });
-    if (task.backward) return compute_back(task, begin);
-    CAUSEWAY_ASSIGN(auto out, computer_->forward(output(task.micro_batch, false)));
-    locked([&] {
-      const time_point end = fabric_->now();
-      this->trainer_is_here(end, end - begin);
-      forward_seconds_[task.micro_batch] = seconds(end - begin);
-      micro_batches_.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
-      if (this->in_training()) return;
-      micro_batches_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
-      this->tell_coordinator(swarm_wire::contributed{micro_batches_.turn(), task.micro_batch, 0, out.loss});
-      this->after_event();
-    });
-    return {};
-  }
-
-  swarm_computer* computer_ = nullptr;
-  gradient_place place_;
-  // Of the micro-batches since the last exchange: those that this peer has stepped on, or made its row of.
-  swarm_wire::batch_set progress_;
-  std::function<void()> meanwhile_;                // see swarm_round
-  std::function<void(std::uint32_t)> path_taken_;  // and what follows: see swarm_round::shares_paths
-  std::function<void(std::uint32_t, std::span<float>)> put_path_;
-
- private:
-  [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {
-    return {m, backward ? options_.stage : stage_below(m), backward};
-  }
-  [[nodiscard]] swarm_crossing output(std::uint32_t m, bool backward) const {
-    return {m, backward ? stage_below(m) : options_.stage, backward};
-  }
-  // The one before this that the micro-batch passes; 0 for stage 0.
-  [[nodiscard]] std::uint32_t stage_below(std::uint32_t m) const {
-    std::uint32_t s = options_.stage;
-    while (s > 0 && !this->rule_.runs(this->size(), --s, m)) {
-    }
-    return s;
-  }
-
-  result<void> compute_back(const swarm_task& task, time_point begin) {
-    const std::uint32_t m = task.micro_batch;
-    std::uint64_t forgotten = 0;
-    bool adds = false;
-    locked([&] {
-      if (std::exchange(seen_forgotten_, this->times_forgotten_) != this->times_forgotten_) added_ = 0;
-      forgotten = seen_forgotten_;
-      adds = !this->has_sum() && micro_batches_.adds(m);
-    });
-    CAUSEWAY_ASSIGN(auto back, backward(m, adds));
-    locked([&] {
-      const time_point end = fabric_->now();
-      this->trainer_is_here(end, end - begin);
-      if (forgotten != this->times_forgotten_) return;  // others have been given it
-      const double took = time_of(forward_seconds_[m] + seconds(fabric_->now() - begin));
-      micro_batches_.contributed(m, back.loss, std::move(back.bytes), task.pass);
-      this->tell_coordinator(swarm_wire::contributed{micro_batches_.turn(), m, took, back.loss});
-      this->after_event();
-    });
-    return {};
-  }
-
-  // The first one pays for memory and caches, and says nothing of those to come: 0.
-  double time_of(double took) {
-    if (!std::exchange(warm_, true)) return 0;
-    this->seconds_ = this->seconds_ > 0 ? 0.7 * this->seconds_ + 0.3 * took : took;
-    return took;
-  }
-
-  // The parameters become those of the path that this peer was given in this round, on which it has done nothing yet.
-  void take_module_path() {
-    const std::uint32_t path = with_lock([this] { return this->module_path_; });
-    if (std::exchange(computes_on_, path) == path) return;
-    path_taken_(path);
-    computer_->replace_parameters([&](std::span<float> to) { put_path_(path, to); });
-  }
-
-  // What is computed again for a neighbour's sake adds to nothing.
-  result<swarm_output> backward(std::uint32_t m, bool adds) {
-    const auto g = computer_->gradients();
-    if (adds && this->steps_alone() && added_++ == 0) {
-      std::fill(g.begin(), g.end(), 0.0F);
-      clobbered_ = this->closes_a_round();
-    }
-    if (adds) return computer_->backward(output(m, true));
-    const std::vector<float> kept{g.begin(), g.end()};
-    auto back = computer_->backward(output(m, true));
-    std::copy(kept.begin(), kept.end(), g.begin());
-    return back;
-  }
-
-  // Who sends what cannot be decoded is sent away, and the coordinator told. When it is back it sends what it kept again,
-  // unless the coordinator has found another.
-  result<void> refuse(const swarm_task& task, const error& why) {
-    locked([&] {
-      const net::peer_id from = micro_batches_.refuse(task.micro_batch, task.backward);
-      log_(severity::warning, "peer " + std::to_string(from) + " is sent away: micro-batch " +
-                                  std::to_string(task.micro_batch) + ": " + why.text());
-      if (const auto link = directory_.link_to(from)) fabric_->close(*link, why.message);
-      this->tell_coordinator(swarm_wire::refusal{micro_batches_.turn(), task.micro_batch, from});
-      this->after_event();
-    });
-    return {};
-  }
-
-  tensor_mailbox<swarm_wire::tensor_announcement> mailbox_;
-  std::map<std::uint32_t, double> forward_seconds_;
-  std::uint64_t serial_ = 0;          // of the last announcement
-  std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
-  std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
-  bool clobbered_ = false;            // the gradients held what was to be exchanged
-  std::uint32_t computes_on_ = swarm_wire::no_module_path;
-  bool warm_ = false;  // has computed a micro-batch to the end
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_WORK_HPP
-
-// ---- causeway/parallel/swarm/swarm_peer.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
-
-// A peer of a swarm, on the trainer's thread: the steps, the exchange with the stage's other peers, and the part that
-// waits. What is computed meanwhile is in swarm_work.hpp; what is decided, in micro_batch_state.hpp, swarm_coordinator.hpp,
-// swarm_scheduler.hpp, peer_directory.hpp and swarm_shares.hpp.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
-
-/// Threading: functions of swarm_round from the trainer's thread; `describe` from any.
-template <stage::routing::Router Router>
-class swarm_peer final : public swarm_round, private swarm_work<Router> {
-  using base = swarm_work<Router>;
-  using base::computer_, base::fabric_, base::decisions_, base::gradients_, base::locked, base::log_, base::options_,
-      base::progress_, base::meanwhile_, base::micro_batches_, base::directory_, base::verdict_, base::with_lock;
-
- public:
-  swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
-      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, say_at_{options_.say_after} {}
-  ~swarm_peer() override { fabric_->attach(nullptr); }
-
-  [[nodiscard]] const swarm_options& options() const noexcept override { return options_; }
-
-  void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
-
-  result<void> exchange_means(bool late, gradient_place at) override {
-    if (this->tied_.length > 0) {
-      return fail(errc::unsupported, "swarm",
-                  "the first and the last stage each have a part of the table's gradient, which a policy that rounds would "
-                  "round apart; build the model with untied embeddings, or use comm::every_step without a codec");
-    }
-    averages_ = true;
-    late_ = late;
-    this->place_ = std::move(at);
-    locked([this] {
-      if (this->place_) this->scheduler_.peers_differ();
-    });
-    return {};
-  }
-
-  void open(std::uint64_t agreement) override {
-    if (std::exchange(open_, true)) return;
-    this->run_ = mix(options_.run, agreement,
-                     mix(options_.stages, static_cast<std::uint64_t>(options_.micro_batches), options_.local_steps));
-    fabric_->attach(this);
-    locked([this] {
-      this->claims_from_ = fabric_->now() + options_.heartbeat;
-      this->heartbeat();
-    });
-  }
-
-  // ---- a step --------------------------------------------------------------------------------------------------------
-
-  result<double> run(std::uint64_t step, swarm_computer& computer) override {
-    if (this->steps_alone()) return run_alone(step, computer);
-    this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
-    const auto done = [this] { return this->may_enter(); };
-    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done); }));
-    if (averages_) (void)make_mean({});
-    return with_lock([&] { return verdict_.turn == micro_batches_.turn() ? verdict_.loss : 0.0; });
-  }
-
-  result<void> complete(const std::function<bool()>& summoned) override {
-    if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
-    decisions_.begin();
-    if (swarm_wire::is_local(micro_batches_.turn())) {  // all of the steps since the last exchange, most of which are done
-      this->begin(closing_.first, progress_.size(), *closing_.second, progress_);
-    }
-    const auto rested = [this] { return fabric_->now() >= again_from_; };
-    const auto called = [&] { return with_lock(rested) && summoned(); };
-    const auto row_of = averages_ ? std::exchange(progress_, {}) : swarm_wire::batch_set{};
-    const auto done = [&] { return this->may_enter() && rested(); };
-    CAUSEWAY_TRY(this->at_place(done, [&] { return work_until(done, called); }));
-    CAUSEWAY_TRY(this->check_contribution());
-    if (averages_) return make_mean(row_of);
-    return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
-  }
-
-  void end_local_step(std::uint64_t step, swarm_computer& round) override {
-    const auto per_step = static_cast<std::uint32_t>(options_.micro_batches);
-    const std::uint32_t before = progress_.size();
-    swarm_wire::batch_set all{before + per_step};
-    for (std::uint32_t m = 0; m < before; ++m) {
-      if (progress_.has(m)) all.add(m);
-    }
-    locked([&] {
-      for (std::uint32_t m = 0; m < per_step; ++m) {
-        if (micro_batches_.done().has(m)) all.add(before + m);
-      }
-    });
-    progress_ = std::move(all);
-    closing_ = {swarm_wire::training_turn(step), &round};
-  }
-  [[nodiscard]] bool run_ends() override {
-    return options_.steps > 0 && with_lock([this] { return this->step(); }) + 1 >= options_.steps;
-  }
-  void meets_in_groups() override {
-    locked([this] { this->in_groups_ = true; });
-  }
-  result<void> shares_paths(std::uint32_t count, std::function<void(std::uint32_t)> taken,
-                            std::function<void(std::uint32_t, std::span<float>)> put) override {
-    return base::shares_paths(count, std::move(taken), std::move(put));
-  }
-  void has_values(bool it_has) override {
-    locked([&] { this->has_values_ = it_has; });
-  }
-  void meanwhile(std::function<void()> what) override { meanwhile_ = std::move(what); }
-  void throw_away() override { this->throw_work_away(); }
-  [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
-
-  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer,
-                          std::optional<std::uint32_t> path) override {
-    if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
-    if (evaluations_ == swarm_wire::most_evaluations) {
-      return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
-    }
-    const typename base::judged_path judged{*this, computer, path};
-    this->begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
-    const auto outcome = work_until([this] { return this->evaluated() || this->gives_up(); });
-    if (!outcome) CAUSEWAY_TRY(leave_evaluation_to_others(outcome.error()));
-    const std::optional<double> loss = with_lock([&] { return this->evaluated(); });
-    if (loss) return *loss;
-    return fail(errc::cancelled, "swarm", "the others are through with this evaluation, and its loss is lost");
-  }
-
-  [[nodiscard]] bool called_away() const noexcept override { return this->called_away_; }
-  [[nodiscard]] bool is_waited_for() override {
-    return with_lock([this] { return this->followed_.term != told_by_; });
-  }
-
-  [[nodiscard]] swarm_holding holding() override {
-    return with_lock([&] {
-      swarm_holding h{this->step(),     this->has_sum(),  micro_batches_.done(),
-                      this->released(), this->has_part(), !this->has_values_};
-      if (h.done.count() > 0) h.module_path = this->module_path_;
-      if (verdict_.turn == micro_batches_.turn() && verdict_.complete != 0) h.left_out = verdict_.left_out;
-      return h;
-    });
-  }
-
-  result<swarm_part_taken> take_part(std::span<const swarm_holding> all, std::size_t self) override {
-    const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied(), late_);
-    const bool drops = this->steps_alone() ? has_doubles(all, plan, self) : averages_ && is_superfluous(all, plan, self);
-    if (drops || plan.parts[self] == swarm_part::dropped) this->drop_everything();
-    if (drops && this->steps_alone()) return swarm_part_taken{.weights = weights_of(all, plan), .gives_up = true};
-    if (drops) return this->without_gradient();
-    if (!plan.complete) {
-      const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
-      locked([this, asks = lacks_part && self == 0] {
-        verdict_.complete = 0;
-        again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
-        if (asks) this->asks_itself();
-        this->send_report();
-        this->after_event();
-      });
-      return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
-                  "micro-batches are missing; they are computed first");
-    }
-    if (exchanges_rows()) return part_of_mean(all, plan);
-    gradients_.put_in(plan.parts[self], computer_->gradients());
-    if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
-    return swarm_part_taken{std::vector(all.size(), 1.0)};  // so that parts are summed
-  }
-
-  result<swarm_sum> keep_sum(std::span<const float> sum, std::span<const float> gradient) override {
-    const double squares = exchanges_rows() ? this->sum_of_squares(gradient) : computer_->squares();
-    if (!std::isfinite(squares)) {
-      return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
-    }
-    kept_ = {this->step(), squares, decisions_.asked()};
-    summed_ = sum;
-    return swarm_sum{kept_.step, squares, exchanges_rows() ? std::span<float>{} : computer_->gradients()};
-  }
-
-  void restore_sum(const swarm_sum& kept) override {
-    locked([&] {
-      if (!kept.values.empty()) gradients_.keep_sum(kept.step, {kept.values.begin(), kept.values.end()});
-      has_summed({kept.step, kept.squares});
-    });
-  }
-
-  result<std::vector<double>> all_summed() override {
-    const std::uint64_t step = kept_.step;
-    const auto g = computer_->gradients();
-    locked([&] {
-      if (!this->in_groups_) gradients_.keep_sum(step, {summed_.begin(), summed_.end()});
-      has_summed(kept_);
-      this->announce();
-      this->after_event();
-    });
-    const auto total = [&] { return this->may_step() ? decisions_.total(directory_, options_.stage, step) : std::nullopt; };
-    CAUSEWAY_TRY(work_until([&] { return total().has_value() || directory_.left_behind(step); }));  // the barrier
-    const auto all = with_lock(total);
-    if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
-    if (all->asked.size() < kept_.asked.size()) {
-      return fail(errc::protocol, "swarm", "another stage exchanges something else; do all run the same policy?");
-    }
-    this->leave_table_out(g);
-    return swarm_wire::numbers_of(*all, kept_.asked.size());
-  }
-
-  result<void> sum(std::span<double> values, const collective::collective_options&) override {
-    decisions_.ask(values);
-    if (decisions_.asked().size() <= most_asked_) return {};
-    return fail(errc::invalid_argument, "policy",
-                "it asks the stages for more numbers than it said at its start (stage_peers::will_ask)");
-  }
-  std::span<std::byte> decision(std::size_t most) override { return decisions_.memory(most_asked_ = most); }
-
-  void committed(bool adopted) override {
-    progress_ = {};
-    locked([&] {
-      this->round_is_over(!adopted);
-      if (!adopted && this->closes_a_round()) this->committed_ = this->step() + 1;
-      const bool tells = this->tell_committed();
-      if (this->holds_committed(adopted) || tells) this->after_event();
-    });
-  }
-  bool put_table() override {
-    locked([this] { this->put_table_into_parameters(); });
-    return this->is_first_of_tied();
-  }
-
-  void agreed(std::span<const double> all) override {
-    norm_ = std::sqrt(all.front());
-    decisions_.decide(kept_.step, all);
-  }
-  [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
-
-  [[nodiscard]] std::uint64_t contributed() override {
-    return with_lock([&] { return micro_batches_.done().count(); });
-  }
-
-  [[nodiscard]] double seconds_per_micro_batch() override {
-    return with_lock([&] { return this->seconds_; });
-  }
-
-  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override {
-    return with_lock([&] { return this->move_to_; });
-  }
-
-  [[nodiscard]] time_point now() override {
-    return with_lock([&] { return fabric_->now(); });
-  }
-
-  /// Whom this peer waits for, and who coordinates. From any thread.
-  [[nodiscard]] std::string describe() override {
-    return with_lock([&] { return this->describe_coordination(); }) + fabric_->describe_waits();
-  }
-
-  /// Micro-batches that this peer, as coordinator, had to route again.
-  [[nodiscard]] std::uint64_t rerouted() {
-    return with_lock([&] { return this->scheduler_.rerouted(); });
-  }
-  [[nodiscard]] bool coordinates() {
-    return with_lock([&] { return this->coordinates_; });
-  }
-
- private:
-  [[nodiscard]] bool exchanges_rows() const { return averages_ || this->steps_alone(); }
-
-  // The gradients become the mean over this peer's micro-batches, for the policy to make its row of. `row_of`: those that
-  // its last row is of. errc::cancelled: it must make another one.
-  result<void> make_mean(const swarm_wire::batch_set& row_of) {
-    progress_ = with_lock([&] { return micro_batches_.done(); });
-    const auto own = static_cast<float>(std::max(progress_.count(), 1U));
-    gradients_.put_in_mean(static_cast<float>(this->wanted().count()) / own, computer_->gradients());
-    if (late_ || progress_ == row_of) return {};
-    return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
-  }
-
-  // What somebody has is taken as it is; else everybody's row counts by its micro-batches.
-  [[nodiscard]] result<swarm_part_taken> part_of_mean(std::span<const swarm_holding> all, const swarm_plan& plan) {
-    swarm_part_taken part{.weights = weights_of(all, plan)};
-    part.paths = paths_of(all, plan, part.weights);
-    const auto at = std::find(plan.parts.begin(), plan.parts.end(), swarm_part::sum);
-    if (at == plan.parts.end()) return part;
-    part.result_at = static_cast<std::uint32_t>(at - plan.parts.begin());
-    if (with_lock([&] { return this->has_sum(); })) part.result = gradients_.sum();
-    return part;
-  }
-
-  void has_summed(const swarm_wire::stage_sum& what) {
-    directory_.remember(options_.stage, what);
-    if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
-    this->own_sums_[0] = what;
-  }
-
-  // A peer whose values are not finite takes what others of its stage come to; its next step mends it.
-  result<void> leave_evaluation_to_others(const error& why) {
-    if (why.code != errc::non_finite || !with_lock([&] { return directory_.anybody_serves(options_.stage); })) return why;
-    this->throw_work_away();
-    return work_until([this] { return this->evaluated() || this->gives_up(); });
-  }
-
-  // ---- local steps ----------------------------------------------------------------------------------------------------
-
-  // What this peer contributed counts if the coordinator said so; else others may have been given it, or nobody knows.
-  result<double> run_alone(std::uint64_t step, swarm_computer& computer) {
-    this->begin(swarm_wire::local_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
-    if (this->wanted().count() != micro_batches_.done().size()) {
-      return fail(errc::invalid_argument, "swarm", "local steps need a router that leaves no stage out");
-    }
-    CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
-    return with_lock([&] {
-      if (!this->declared()) micro_batches_.forget();
-      told_by_ = this->followed_.term;
-      return this->declared() ? this->loss_ : 0.0;
-    });
-  }
-
-  // ---- waiting --------------------------------------------------------------------------------------------------------
-
-  template <class Done>
-  result<void> work_until(Done&& done, const std::function<bool()>& summoned = {}) {
-    waited_ = duration{0};
-    say_at_ = options_.say_after;
-    for (;;) {
-      this->move_tensors();
-      std::optional<swarm_task> task;
-      bool over = false;
-      locked([&] {
-        this->trainer_is_here(fabric_->now());
-        over = done();
-        task = over ? std::nullopt : micro_batches_.next();
-        if (task) this->queue_.began(micro_batches_.queued() - 1);
-      });
-      if (over) return {};
-      if (task) {
-        CAUSEWAY_TRY(this->compute(*task));
-        waited_ = duration{0};
-      } else if (summoned && summoned()) {
-        return {};
-      } else {
-        if (meanwhile_) meanwhile_();
-        CAUSEWAY_TRY(wait_a_while(done, meanwhile_ ? a_moment : summoned ? look_around : duration::max()));
-      }
-    }
-  }
-
-  template <class Done>
-  result<void> wait_a_while(Done&& done, duration most) {
-    const time_point begin = with_lock([&] { return fabric_->now(); });
-    const auto something = [&] { return done() || this->has_something_to_do(); };
-    CAUSEWAY_ASSIGN(const bool happened, fabric_->block(something, begin + std::min({options_.say_after, say_at_, most})));
-    (void)happened;
-    waited_ += with_lock([&] { return fabric_->now() - begin; });
-    if (waited_ >= say_at_) {
-      say_at_ = 2 * waited_;
-      log_(severity::waiting,
-           "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: " + describe());
-    }
-    return {};
-  }
-
-  static constexpr duration look_around = std::chrono::milliseconds{100}, a_moment = std::chrono::milliseconds{5};
-
-  std::uint64_t evaluated_step_ = 0, evaluations_ = 0;  // so many before that step
-  swarm_wire::stage_sum kept_;                          // of this stage, which the others hear of next
-  std::span<const float> summed_;                       // what that is of
-  double norm_ = 0;
-  std::pair<std::uint64_t, swarm_computer*> closing_{};  // the turn before an exchange after the step under way
-  std::uint32_t told_by_ = 0;                            // the term in which the last local step was over
-  bool open_ = false, averages_ = false, late_ = false;  // see exchange_means
-  std::size_t most_asked_ = 0;                           // see decision
-  time_point again_from_;                                // another attempt at the exchange
-  duration waited_{0}, say_at_;
-};
-
-}}}  // namespace causeway::CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SWARM_PEER_HPP
-
 // ---- causeway/fault/quorum.hpp ----
 #ifndef CAUSEWAY_FAULT_QUORUM_HPP
 #define CAUSEWAY_FAULT_QUORUM_HPP
@@ -44854,20 +45454,20 @@ CAUSEWAY_DECL result<void> round_store::take_over(round_store& other, std::uint6
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-template <class Whole>
+template <class Peer>
 class basic_swarm_group;
-using swarm_group = basic_swarm_group<void>;
+using swarm_group = basic_swarm_group<parallel::swarm_peer>;
 
 /// Threading: as run_group.
-template <class Whole>
+template <class Peer>
 class basic_swarm_group final : public run_group {
  public:
   /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
   /// handed out by it.
-  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<parallel::swarm_round> swarm);
+  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<Peer> swarm);
   /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
   /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
-  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
+  basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<Peer> swarm, io::any_storage disk,
                     const std::string& folder);
 
   [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
@@ -44945,7 +45545,7 @@ class basic_swarm_group final : public run_group {
   static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 4) + 20000;
 
   std::shared_ptr<run_group> stage_;
-  std::shared_ptr<parallel::swarm_round> swarm_;
+  std::shared_ptr<Peer> swarm_;
   std::optional<membership::round_store> sums_;
   std::optional<membership::round_store> states_;        // as the membership keeps them
   std::vector<std::span<std::byte>> parts_;              // of the shared state
@@ -44981,23 +45581,25 @@ class basic_swarm_group final : public run_group {
 
 namespace causeway { inline namespace CAUSEWAY_ABI {
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
-                                                          std::shared_ptr<parallel::swarm_round> swarm)
+template <class Peer>
+basic_swarm_group<Peer>::basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<Peer> swarm)
     : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
 
-CAUSEWAY_LAZY basic_swarm_group<Whole>::basic_swarm_group(std::shared_ptr<run_group> stage,
-                                                          std::shared_ptr<parallel::swarm_round> swarm,
-                                                          io::any_storage disk, const std::string& folder)
+template <class Peer>
+basic_swarm_group<Peer>::basic_swarm_group(std::shared_ptr<run_group> stage, std::shared_ptr<Peer> swarm,
+                                           io::any_storage disk, const std::string& folder)
     : basic_swarm_group{std::move(stage), std::move(swarm)} {
   states_.emplace(disk, folder + "/rounds");
   if (!steps_alone()) sums_.emplace(std::move(disk), folder + "/sums");
 }
 
-CAUSEWAY_LAZY std::vector<std::uint64_t> basic_swarm_group<Whole>::draw(std::uint64_t skipped, std::uint64_t count) {
+template <class Peer>
+std::vector<std::uint64_t> basic_swarm_group<Peer>::draw(std::uint64_t skipped, std::uint64_t count) {
   return stage_->draw(skipped, count);
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, thread_pool& pool) {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::open(shared_state state, thread_pool& pool) {
   state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
     replaced_ = true;
     if (inner) inner({});
@@ -45025,7 +45627,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::open(shared_state state, th
   return {};
 }
 
-CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t samples, std::uint64_t) {
+template <class Peer>
+result<round_entry> basic_swarm_group<Peer>::enter(std::uint64_t samples, std::uint64_t) {
   CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
   CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed(), 0));
   if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
@@ -45036,11 +45639,13 @@ CAUSEWAY_LAZY result<round_entry> basic_swarm_group<Whole>::enter(std::uint64_t 
   return entry_;
 }
 
-CAUSEWAY_LAZY void basic_swarm_group<Whole>::received(std::span<const float> row, const std::vector<index_range>*) {
+template <class Peer>
+void basic_swarm_group<Peer>::received(std::span<const float> row, const std::vector<index_range>*) {
   if (exchanges_rows()) rows_.insert(rows_.end(), row.begin(), row.end());
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const float> sum) {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::exchanged(std::span<const float> sum) {
   sum_of_ = known_of_;
   sum_paths_ = entry_.paths;
   CAUSEWAY_TRY(keep_sum(sum.empty() ? std::span<const float>{rows_} : sum));
@@ -45051,7 +45656,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchanged(std::span<const f
   return {};
 }
 
-CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void>& outcome, bool candidate) {
+template <class Peer>
+result<verdict> basic_swarm_group<Peer>::decide(const result<void>& outcome, bool candidate) {
   if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
   if (outcome && candidate && !is_sound()) {
     return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
@@ -45059,7 +45665,8 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::decide(const result<void
   return judge(outcome, candidate);
 }
 
-CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>& outcome, bool candidate) {
+template <class Peer>
+result<verdict> basic_swarm_group<Peer>::judge(const result<void>& outcome, bool candidate) {
   CAUSEWAY_ASSIGN(const verdict judged, stage_->decide(outcome, candidate));
   if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
   if (judged == verdict::commit && outcome) {
@@ -45076,7 +45683,8 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::judge(const result<void>
   return verdict::commit;
 }
 
-CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::mend(const error& why) {
+template <class Peer>
+result<verdict> basic_swarm_group<Peer>::mend(const error& why) {
   if (++spoilt_ > most_spoilt) {
     return fail(errc::non_finite, why.where,
                 why.message + ", " + std::to_string(most_spoilt) +
@@ -45096,14 +45704,16 @@ CAUSEWAY_LAZY result<verdict> basic_swarm_group<Whole>::mend(const error& why) {
       why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
 }
 
-CAUSEWAY_LAZY void basic_swarm_group<Whole>::begin_anew() {
+template <class Peer>
+void basic_swarm_group<Peer>::begin_anew() {
   adopted_({});
   row_of_ = sum_of_ = 0;
   replaced_ = false;
   swarm_->committed(true);
 }
 
-CAUSEWAY_LAZY bool basic_swarm_group<Whole>::is_sound() const {
+template <class Peer>
+bool basic_swarm_group<Peer>::is_sound() const {
   const auto floats = parts_.empty() ? std::span<const std::byte>{} : std::span<const std::byte>{parts_.front()};
   for (std::size_t at = 0; at + sizeof(float) <= floats.size(); at += sizeof(float)) {
     float v = 0;
@@ -45113,7 +45723,8 @@ CAUSEWAY_LAZY bool basic_swarm_group<Whole>::is_sound() const {
   return true;
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const float> gradient) {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::keep_sum(std::span<const float> gradient) {
   const auto all = exchanges_rows() ? std::span<const float>{rows_} : gradient;
   CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum(all, steps_alone() ? all : gradient));
   if (!sums_) return {};
@@ -45125,7 +45736,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::keep_sum(std::span<const fl
   return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
 }
 
-CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums() {
+template <class Peer>
+void basic_swarm_group<Peer>::recall_sums() {
   if (!sums_) return;
   const auto steps = sums_->rounds();
   if (!steps) return;
@@ -45145,7 +45757,8 @@ CAUSEWAY_LAZY void basic_swarm_group<Whole>::recall_sums() {
   }
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::divide() {
   parallel::swarm_holding mine = swarm_->holding();
   computed_ = mine.done.count();
   const auto waits = row_waits_ && !steps_alone() ? row_waits_() : std::nullopt;
@@ -45184,7 +45797,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::divide() {
   return {};
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on(std::vector<double>& all) {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::agree_on(std::vector<double>& all) {
   const time_point begin = swarm_->now();
   auto outcome = exchange_totals(all, norm_times_.deadline(begin));
   if (outcome) norm_times_.observe(swarm_->now() - begin);
@@ -45192,7 +45806,8 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::agree_on(std::vector<double
   return outcome;
 }
 
-CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_totals(std::vector<double>& all, time_point deadline) {
+template <class Peer>
+result<void> basic_swarm_group<Peer>::exchange_totals(std::vector<double>& all, time_point deadline) {
   const std::vector<double> own = all;
   all.resize(own.size() * entry_.transport->size());
   if (all.size() > own.size()) {
@@ -45205,12 +45820,13 @@ CAUSEWAY_LAZY result<void> basic_swarm_group<Whole>::exchange_totals(std::vector
   return {};
 }
 
-CAUSEWAY_LAZY net::message_id basic_swarm_group<Whole>::name(std::uint32_t part) const {
+template <class Peer>
+net::message_id basic_swarm_group<Peer>::name(std::uint32_t part) const {
   return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
 }
 
 #ifdef CAUSEWAY_COMPILED
-template class basic_swarm_group<void>;
+template class basic_swarm_group<parallel::swarm_peer>;
 #endif
 
 }}  // namespace causeway::CAUSEWAY_ABI
@@ -45229,11 +45845,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI {
 
 namespace detail {
 
-inline std::shared_ptr<run_group> group_of_stage(std::shared_ptr<run_group> stage,
-                                                 const std::shared_ptr<parallel::swarm_round>& peer,
-                                                 const fault::quorum_options& o) {
-  if (!o.storage) return std::make_shared<swarm_group>(std::move(stage), peer);
-  return std::make_shared<swarm_group>(std::move(stage), peer, *o.storage, o.folder);
+template <class Peer>
+std::shared_ptr<run_group> group_of_stage(std::shared_ptr<run_group> stage, const std::shared_ptr<Peer>& peer,
+                                          const fault::quorum_options& o) {
+  using group = basic_swarm_group<Peer>;
+  if (!o.storage) return std::make_shared<group>(std::move(stage), peer);
+  return std::make_shared<group>(std::move(stage), peer, *o.storage, o.folder);
 }
 
 }  // namespace detail

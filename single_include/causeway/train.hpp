@@ -30260,16 +30260,13 @@ CAUSEWAY_DECL chosen_hub choose_top(std::span<const hub_claim> claims, std::span
                                     std::uint64_t known, std::uint64_t fresh) {
   std::uint64_t newest = 0;
   for (const hub_claim& c : claims) newest = c.follows_hubs <= fresh ? std::max(newest, c.follows_hubs) : newest;
-  chosen_hub first{0, fresh};
-  for (auto h = hubs.rbegin(); h != hubs.rend(); ++h) {
-    if (h->time != 0) first.peer = h->peer;
-  }
+  const auto first = std::find_if(hubs.begin(), hubs.end(), [](const chosen_hub& h) { return h.time != 0; });
   for (const chosen_hub& h : hubs) {
     if (h.time == 0 || h.time == fresh || newest == 0) continue;
     const hub_claim& c = claims[h.peer];
     if (c.serves_hubs == newest && c.hubs == known) return {h.peer, newest};
   }
-  return first;
+  return {first == hubs.end() ? 0 : first->peer, fresh};
 }
 
 /// Whether none of those is missing whom the hubs that go on need, in whatever region, and none has begun anew.
@@ -33788,9 +33785,10 @@ constexpr bool a15(round_mix m) {
 }
 /// Where what was not sent lies in the live parameters, a blend of those with others would lose a part of it.
 constexpr bool a16(round_mix m) { return !m.residual_in_parameters || m.keeps_steps; }
-/// Who has made other steps than the rest, or none, has a part in what steps moved; a step's gradient is of that step. What
-/// an exchange is about is decided when peers meet, and taken then.
-constexpr bool a17(round_mix m) { return !m.meets || (!m.before_inner_step && m.waits_at_once); }
+/// Who has made other steps than the rest, or none, has a part in what steps moved; a step's gradient is of that step.
+/// Nobody knows how many steps a peer makes until the next meeting: what is not taken when peers meet is taken when they
+/// meet again.
+constexpr bool a17(round_mix m) { return !m.meets || (!m.before_inner_step && (m.waits_at_once || m.waits_a_round)); }
 /// Who is left out of a mean of gradients would make another step than the others, or none.
 constexpr bool a18(round_mix m) { return m.always || !m.before_inner_step; }
 /// Whether all peers hold the same (shared) parameters after each exchange.
@@ -33817,8 +33815,8 @@ constexpr bool elastic(round_mix m) {
 constexpr bool allows_late_steps(round_mix m) { return elastic(m) && (m.accumulates || !m.before_inner_step) && !m.meets; }
 
 /// Whether pipelines that come and go can divide a round's batches by speed: replicas take local steps, and a row counts by
-/// the parts of the round in which it is applied.
-constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.before_inner_step && m.waits_at_once; }
+/// the samples behind it, whatever rounds they are of.
+constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.before_inner_step; }
 
 /// Whether blocks of the model can move between peers, each with all that is kept for its parameters: rows as long as
 /// these, in fragments that are the same ones for all stages. A residual is of the rows that a peer sent, and stays there,
@@ -33983,7 +33981,8 @@ struct round_rules {
       "docs/reference/rules.md#a16");
   static_assert(rules::a17(mix),
                 "causeway-A17: peers that meet by the clock have made different numbers of steps, and exchange what these "
-                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking. docs/reference/rules.md#a17");
+                "moved. Use axis::pseudo_gradient or axis::parameters with axis::blocking or axis::one_round_late. "
+                "docs/reference/rules.md#a17");
   static_assert(rules::a18(mix),
                 "causeway-A18: lots are drawn, and who is left out of a mean of gradients would make another step than the "
                 "others. Use axis::pseudo_gradient, or axis::everyone. docs/reference/rules.md#a18");
@@ -34088,6 +34087,7 @@ class block_rows {
     s.residual.clear();
     s.next_residual.clear();
     s.pending = s.begun = false;
+    s.samples = 0;
     if constexpr (Core::merge_rule_type::own_is_fresh) core_.rows.own().forget();
     if constexpr (!Core::keeps_factors && Core::recipe_type::traits.stateful) s.exchange.emplace(core_.recipe.make(s.part));
   }
@@ -35425,7 +35425,7 @@ class fixed_turns {
       // Half-way the first phase should be over; then the second has as long.
       if (s.pending && !s.turned && 2 * s.waited >= c.rows.merge_rule().steps) CAUSEWAY_TRY(s.turn(ctx));
     } else if constexpr (Core::merge_rule_type::waits == axis::waiting::a_round) {
-      if (s.pending && !s.turned && c.at + s.since >= s.due_at) CAUSEWAY_TRY(turn_begun(ctx, c, s));
+      if (s.pending && !s.turned && is_half_way(c, s)) CAUSEWAY_TRY(turn_begun(ctx, c, s));
     }
     if (!is_due(c, s)) return {};
     if constexpr (Core::overlaps) {
@@ -35441,11 +35441,16 @@ class fixed_turns {
     return c.begin(ctx, s);
   }
 
+  /// From one exchange to the next.
+  [[nodiscard]] static bool is_half_way(const Core& c, const state& s) {
+    if constexpr (Core::meets) return c.trigger.has_passed(0.5);
+    return c.at + s.since >= s.due_at;
+  }
   /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
   /// again.
   [[nodiscard]] static bool is_due(const Core& c, const state& s) {
     if constexpr (Core::chooses) return c.trigger.chosen(s.part) && s.since > 0;
-    if constexpr (Core::meets) return s.number < c.trigger.exchanges();
+    if constexpr (Core::meets) return s.number + (s.pending ? 1 : 0) < c.trigger.exchanges();
     return c.at >= s.due_at;
   }
 
@@ -35467,13 +35472,15 @@ class fixed_turns {
 
   /// Takes the result of the round before, sends this round's row, and applies what there is.
   static result<void> relay(auto& ctx, Core& c, state& s) {
-    if (s.pending) {
+    const bool came = s.pending;
+    if (came) {
       if (!s.begun) CAUSEWAY_TRY(c.begin(ctx, s));
       if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
       CAUSEWAY_TRY(c.finish(ctx, s));
       if constexpr (replaces) {
         CAUSEWAY_TRY(apply(ctx, c, s));
       } else {
+        CAUSEWAY_TRY(c.measure(ctx, s));
         CAUSEWAY_TRY(c.rows.keep_late(ctx, s));
         c.close(ctx, s);
         s.arrived = true;
@@ -35486,12 +35493,17 @@ class fixed_turns {
     s.pending = true;
     s.waited = 0;
     if constexpr (!replaces) CAUSEWAY_TRY(c.rows.land_late(ctx, s));
+    if (Core::meets || (came && !replaces)) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(s)));
+    if (came && !replaces) CAUSEWAY_TRY(tell(ctx, c, s));
     restart(c, s);
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, s);
   }
 
   static result<void> apply(auto& ctx, Core& c, state& s) {
     CAUSEWAY_TRY(c.apply(ctx, s));
+    return tell(ctx, c, s);
+  }
+  static result<void> tell(auto& ctx, Core& c, const state& s) {
     if constexpr (Core::tells && !Core::meets) return c.trigger.tell(ctx, c.report_of(s));
     return {};
   }
@@ -35601,12 +35613,14 @@ struct late_rows {
   /// Applies what `came`, and makes the rows of the next turn.
   static result<void> make(auto& ctx, Core& c, const auto& due, bool came) {
     for (state* s : due) {
+      if (came && !Core::has_statistics(ctx)) CAUSEWAY_TRY(c.measure(ctx, *s));
       if (came) CAUSEWAY_TRY(c.rows.keep_late(ctx, *s));
       if (came) c.close(ctx, *s);
       s->arrived = came;
       CAUSEWAY_TRY(compose(ctx, c, *s));
       CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
-      s->pending = s->since > 0;  // who made no step for it has nothing to keep
+      if (came) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(*s)));
+      s->pending = s->since > 0 && !s->is_of_nothing(ctx);  // who made no step for it has nothing to keep
       s->waited = 0;
       s->restart();
     }
@@ -35629,6 +35643,7 @@ struct late_rows {
     ctx.contribution().open();
     for (state* s : due) {
       if (!s->pending) continue;
+      const std::uint64_t behind = s->behind + std::exchange(s->samples, 0);
       if constexpr (Core::rows_type::keeps_in_parameters) {
         CAUSEWAY_TRY(c.rows.compose(ctx, *s));  // the live parameters still have all of it
       } else if constexpr (Core::content_type::anchored) {
@@ -35638,6 +35653,7 @@ struct late_rows {
         CAUSEWAY_TRY(ctx.rows().copy(live, c.rows.base()));
         ctx.parameters_changed();
       }
+      s->behind = behind;
     }
     return {};
   }
@@ -36423,6 +36439,7 @@ class round_rows {
 
   /// input ← what this peer has to say.
   result<void> compose(auto& ctx, state& s) {
+    s.behind = s.samples;
     s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
     const auto row = std::span{s.input}.first(s.size());
     const auto rows = ctx.rows();
@@ -36747,7 +36764,8 @@ struct round_state {
   std::optional<Outer> own_outer;  ///< of this peer's own part, where peers come and go and it is applied early
   Group group_axis;
   std::uint32_t since = 0;     ///< inner steps since the last exchange
-  std::uint64_t samples = 0;   ///< trained on in them, where peers are fixed
+  std::uint64_t samples = 0;   ///< trained on in them
+  std::uint64_t behind = 0;    ///< those that `input` is of; in a checkpoint where it may wait there (comm::rounds)
   double compute_seconds = 0;  ///< that they took; only where the trigger follows speed
   std::uint64_t due_at = 0;    ///< the inner step of the run after which the next one is due
   std::uint64_t number = 0;    ///< of the next exchange
@@ -36788,6 +36806,20 @@ struct round_state {
     samples = 0;
     compute_seconds = 0;
   }
+
+  /// The same, and its row waits, or is on its way, during the steps that follow.
+  void leave_pending() noexcept {
+    pending = true;
+    waited = 0;
+    restart();
+  }
+
+  /// What a row counts by, of a policy that `weighs` rows or not.
+  [[nodiscard]] std::uint64_t counts_as(auto& ctx, bool weighs) const {
+    return weighs || ctx.contribution().divides_batches() ? behind : 1;
+  }
+  /// Whether a row that is made now would count for nothing, and may not wait: later all who exchange might have such ones.
+  [[nodiscard]] bool is_of_nothing(auto& ctx) const { return samples == 0 && ctx.contribution().divides_batches(); }
 
   void serialize(auto& ar) {
     ar(since, samples, compute_seconds, due_at, number, residual, pending, waited, parent, input, at_send, arrived, late,
@@ -36944,6 +36976,10 @@ struct round_state {
       auto found = find_residual(ctx, recipe);
       if (!found) found.error().culprit = ctx.self();
       if (!found) return found;
+    }
+    if (ctx.contribution().divides_batches() && !ctx.result_is_known()) {
+      CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(terms.contributes ? behind : 0, terms.part));
+      return ctx.mean(recipe.codec, row, terms.part, &told, where);
     }
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
@@ -37236,7 +37272,7 @@ struct round_core {
     if (ctx.keeps_result() && !(axis::by_context<recipe_type> && ctx.knows_result())) return s.begin_at_kept();
     float weight = 1;
     if constexpr (!axis::by_context<recipe_type>) {
-      CAUSEWAY_ASSIGN(weight, ctx.enter_exchange(accumulates ? gathered : laws::mix.weighs ? s.samples : 1));
+      CAUSEWAY_ASSIGN(weight, ctx.enter_exchange(accumulates ? gathered : s.counts_as(ctx, laws::mix.weighs)));
     }
     if constexpr (links_type::measured) CAUSEWAY_TRY(links.plan(ctx, recipe, group, s));
     axis::group_question q = question(ctx, s);
@@ -37279,6 +37315,7 @@ struct round_core {
     }
     return {};
   }
+  result<void> measure(auto& ctx, state& one) { return measure(ctx, std::array{&one}); }
   [[nodiscard]] double movement(const state& s) const {
     if (!laws::mix.watches_movement || squares[s.squares_at + 1] <= 0) return 0;
     return std::sqrt(squares[s.squares_at] / squares[s.squares_at + 1]);
@@ -37303,8 +37340,7 @@ struct round_core {
 
   /// The result is there: use it.
   result<void> apply(auto& ctx, state& s) {
-    state* const one[]{&s};
-    if (!has_statistics(ctx)) CAUSEWAY_TRY(measure(ctx, one));
+    if (!has_statistics(ctx)) CAUSEWAY_TRY(measure(ctx, s));
     const axis::exchange_report report = report_of(s);
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
@@ -37428,12 +37464,11 @@ class round_turns {
 
   /// After an inner step, or before it where gradients are exchanged.
   result<void> visit(auto& ctx, Core& c) {
-    if constexpr (Core::meets) return c.trigger.is_time(ctx, c.states.front().since) ? exchange(ctx, c) : result<void>{};
+    if constexpr (Core::meets) return visit_by_clock(ctx, c);
     if (ctx.exchanges_at_once()) return c.at < next(c) && !ctx.run_ends() ? set_aside(ctx, c, c.at) : exchange(ctx, c);
     const due_list due = turn(c);
     const state& one = *due.front();
-    if (applies_late && c.at < one.due_at) return before_apply(ctx, c, due);
-    if (applies_late) return exchange(ctx, c);
+    if (applies_late) return c.at < one.due_at ? before_apply(ctx, c, due) : exchange(ctx, c);
     if (!one.pending) {
       if (c.at < one.due_at) return {};
       return overlaps ? depart(ctx, c, due) : exchange(ctx, c);
@@ -37496,25 +37531,25 @@ class round_turns {
     }
     if constexpr (overlaps) {
       for (state& s : c.states) {
-        if (s.pending || s.due_at > step) continue;
+        if (s.pending || s.due_at > step || s.is_of_nothing(ctx)) continue;
         CAUSEWAY_TRY(compose(ctx, c, s));
-        s.pending = true;
-        s.waited = 0;
-        s.restart();
+        s.leave_pending();
       }
     }
     return {};
   }
-  /// Makes the rows, and lets this peer into the exchange.
+  /// Makes the rows, and lets this peer into the exchange. At the run's end parameters themselves are the row.
   result<void> prepare(auto& ctx, Core& c, const due_list& due) {
     for (state* s : due) {
       if (!s->pending) CAUSEWAY_TRY(compose(ctx, c, *s));
       CAUSEWAY_TRY(ctx.check_own(s->input));
     }
     CAUSEWAY_TRY(ctx.enter_exchange());
-    return {};
+    if (!ends_alike(ctx)) return {};
+    c.rows.updates().resize(ctx.parameters().size());
+    return ctx.rows().copy(c.rows.updates(), ctx.parameters());
   }
-  /// Sends them. At the run's end parameters themselves go by `receive` alone.
+  /// Sends them. Parameters themselves go by `receive` alone.
   result<void> launch(auto& ctx, Core& c, const due_list& due) {
     sent_in_ = ctx.attempt();
     if (ends_alike(ctx)) return {};
@@ -37666,13 +37701,22 @@ class round_turns {
     return turn_all(ctx, due);
   }
 
+  /// By the clock. A row that is applied late goes out when half of the time has passed: it has the other half to travel,
+  /// and is reduced in the middle of that. A run's first row is made when peers would meet, and nobody does.
+  result<void> visit_by_clock(auto& ctx, Core& c) {
+    const bool is_time = c.trigger.is_time(ctx, c.states.front().since);
+    due_list due = turn(c);
+    const bool first = applies_late && late::is_first(c, *due.front(), c.at);
+    if (first && is_time) c.trigger.begin_anew(ctx);
+    if (is_time) return first ? set_aside(ctx, c, c.at) : exchange(ctx, c);
+    if (!applies_late || first || !c.trigger.is_near()) return {};
+    if (!is_under_way(ctx, *due.front())) return send(ctx, c, due);
+    return c.trigger.has_passed(0.75) ? turn_all(ctx, due) : result<void>{};
+  }
+
   result<void> depart(auto& ctx, Core& c, due_list due) {
     CAUSEWAY_TRY(send(ctx, c, due));
-    for (state* s : due) {
-      s->pending = true;
-      s->waited = 0;
-      s->restart();
-    }
+    for (state* s : due) s->leave_pending();
     return ctx.is_last_exchange() ? exchange(ctx, c) : result<void>{};
   }
 
@@ -37691,14 +37735,16 @@ class round_turns {
   /// Whether the turn is the run's last, and of parameters themselves: then it is their mean over all, whatever was due.
   [[nodiscard]] static bool ends_alike(auto& ctx) { return keeps_means && ctx.is_last_exchange(); }
 
-  /// The run's last turn where parameters are exchanged: updates ← their mean over all.
+  /// The run's last turn where parameters are exchanged: updates, which are this peer's, ← their mean over all.
   result<void> mean_of_all(auto& ctx, Core& c) {
     for (state& s : c.states) s.cancel();
     auto& mean = c.rows.updates();
     if (ctx.keeps_result() && !ctx.knows_result()) return ctx.left_exchange(mean);  // it is there, of several rows
-    mean.resize(ctx.parameters().size());
-    CAUSEWAY_TRY(ctx.rows().copy(mean, ctx.parameters()));
-    return ctx.mean(compress::none{}, mean, c.first_part + c.states.size());
+    const std::uint64_t part = c.first_part + c.states.size();
+    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
+    const state& one = c.states.front();
+    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(one.samples + (one.pending ? one.behind : 0), part));
+    return ctx.mean(compress::none{}, mean, part, &told);
   }
   result<void> end_alike(auto& ctx, Core& c) {
     auto& mean = c.rows.updates();
@@ -37912,6 +37958,7 @@ class rounds : round_rules<Axes...> {
   using merge_rule_type = typename core_type::merge_rule_type;
   static constexpr bool accumulates = core_type::accumulates;
   static constexpr bool measures_speed = core_type::measures_speed;
+  static constexpr bool keeps_rows = !laws::mix.waits_at_once;  // one may wait, or be on its way, in a checkpoint
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -37936,7 +37983,7 @@ class rounds : round_rules<Axes...> {
       (laws::own_parameters || core_type::by_path                                             ? 5
        : merge_rule_type::own_is_fresh || (core_type::keeps_means && !content_type::anchored) ? 4
                                                                                               : 3) +
-      (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0);
+      (core_type::links_type::measured ? 3 : 0) + (accumulates ? 6 : 0) + (keeps_rows ? 12 : 0);
 
   rounds() : rounds(std::tuple<>{}) {}
   explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
@@ -37959,6 +38006,7 @@ class rounds : round_rules<Axes...> {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
     if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
+    if (traits.divides_batches && ctx.moves_blocks()) ctx.contribution().divide_batches();
     samples_used_ = ctx.contribution().ever();
     CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.start(ctx, core_, begins); }));
     if (measures_speed) left_ = ctx.clock().now();
@@ -38026,6 +38074,7 @@ class rounds : round_rules<Axes...> {
     for (std::size_t i = 0; i < count; ++i) {  // one by one: a count without bytes behind it takes no memory
       if (i == core_.states.size()) core_.add_state();
       core_.states[i].serialize(ar);
+      if constexpr (keeps_rows) ar(core_.states[i].behind);
       if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i]);
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
@@ -38256,7 +38305,8 @@ template <class T>
 ///
 /// Peers may come and go if both policies are comm::rounds that let them (comm_traits::takes_turns): see
 /// comm/stacked_turns.hpp. That takes 4 more bytes a value, and in a turn of both, while it lasts, what the first one is
-/// applied to again. Rows count by the samples since the last record, of whichever policy.
+/// applied to again. Rows count by the samples since the last record, of whichever policy; in pipelines, where one of the
+/// two divides batches (one at most: rule C7), by those since their own policy's last exchange.
 template <class First, class Second>
 class stacked {
   static_assert(!First::traits.looks_ahead && !Second::traits.looks_ahead,
@@ -38264,9 +38314,7 @@ class stacked {
   static constexpr bool elastic = First::traits.takes_turns && Second::traits.takes_turns;
   template <class P>
   static constexpr bool in_stages = P::traits.rounds_by_steps || P::traits.rounds_over_stages;
-  // Parts of batches by speed are those of one turn: rows of the other policy would be of several.
-  template <class P>
-  static constexpr bool moves = P::traits.moves_with_blocks && !P::traits.divides_batches;
+  static constexpr bool first_divides = First::traits.divides_batches, second_divides = Second::traits.divides_batches;
 
  public:
   static constexpr std::string_view name = "stacked";
@@ -38277,9 +38325,12 @@ class stacked {
       .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps,
       .rounds_over_stages = in_stages<First> && in_stages<Second>,
       .allows_late_steps = elastic && First::traits.allows_late_steps && Second::traits.allows_late_steps,
-      .moves_with_blocks = elastic && moves<First> && moves<Second>,
+      // A batch is divided once: two policies would say different parts.
+      .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks &&
+                           !(first_divides && second_divides),
       .gathers_samples = First::traits.gathers_samples || Second::traits.gathers_samples,
-      .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock};
+      .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock,
+      .divides_batches = first_divides || second_divides};
   static constexpr std::uint32_t state_version = 2;
 
   explicit stacked(First first = First{}, Second second = Second{})
@@ -38296,6 +38347,12 @@ class stacked {
     }
     return {};
   }
+  /// As rounds, of the policy that divides batches: the first, if both do.
+  [[nodiscard]] std::optional<index_range> part_of_batch() const { return dividing(*this).part_of_batch(); }
+  [[nodiscard]] std::vector<std::size_t> parts_for(const std::vector<double>& speeds) const {
+    return dividing(*this).parts_for(speeds);
+  }
+
   result<void> before_inner_step(auto& ctx) {
     return both([&](auto& policy) { return policy.before_inner_step(ctx); });
   }
@@ -38347,6 +38404,13 @@ class stacked {
   [[nodiscard]] static std::optional<bool> row_waits() { return {}; }
 
  private:
+  [[nodiscard]] static const auto& dividing(const stacked& s) {
+    if constexpr (second_divides && !first_divides) {
+      return s.second_;
+    } else {
+      return s.first_;
+    }
+  }
   result<void> take_turns(auto& ctx) {
     if (!counted_) {
       first_.count_step(ctx);
@@ -39177,7 +39241,8 @@ struct compatible {
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters, with an exchange that "
-                "remembers no factors; two of these by comm::stacked; comm::mirrors; or comm::async_parameter_server. "
+                "remembers no factors; two of these by comm::stacked, one of which may divide batches; comm::mirrors; or "
+                "comm::async_parameter_server. "
                 "docs/reference/rules.md#c7");
   static_assert(
       rules::c8(Comm::traits, Parallel::traits),
@@ -39316,6 +39381,10 @@ class contribution {
   /// What this peer has of that, where these are not its samples.
   void gathered(std::uint64_t count) noexcept { gathered_ = count; }
   [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
+  /// Batches are divided among pipelines, anew in each round: a row counts by the samples behind it, which may be of
+  /// several rounds, not by this peer's part in the one under way.
+  void divide_batches() noexcept { divides_ = true; }
+  [[nodiscard]] bool divides_batches() const noexcept { return divides_; }
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
   [[nodiscard]] bool gathers_gradients() const noexcept { return round_samples_ > 0 && !moves_; }
   [[nodiscard]] bool by_pace() const noexcept { return by_pace_; }
@@ -39327,7 +39396,7 @@ class contribution {
 
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
-  bool moves_ = false, by_pace_ = false;
+  bool moves_ = false, by_pace_ = false, divides_ = false;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
@@ -39652,7 +39721,7 @@ CAUSEWAY_DECL void run_history::took_step(std::uint64_t steps, std::uint64_t int
 }
 
 CAUSEWAY_DECL void run_history::add_interval(std::size_t peers) {
-  std::shift_left(there.begin(), there.end(), 1);
+  std::copy(there.begin() + 1, there.end(), there.begin());
   there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
 }
 
@@ -40445,6 +40514,21 @@ class mean_exchange {
     return outcome;
   }
 
+  /// See training_context::told_samples. errc::invalid_argument: nobody has any.
+  static result<parallel::row_holders> told_samples(auto& ctx, std::uint64_t own, std::uint64_t part) {
+    if (ctx.peers() == 1) return parallel::row_holders{{net::peer_index{0}}, {1.0}};  // who rests has trained on none
+    std::vector<std::uint64_t> all(ctx.peers());
+    const auto id = ctx.exchange_id(collective::channels::metrics, part);
+    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), id, std::as_bytes(std::span{&own, 1}),
+                                        std::as_writable_bytes(std::span{all}), ctx.exchange_options()));
+    const double sum = std::accumulate(all.begin(), all.end(), 0.0);
+    if (sum == 0) return fail(errc::invalid_argument, "rows", "none of them is of any samples");
+    parallel::row_holders told{.members = std::vector<net::peer_index>(all.size()), .shares = {}};
+    std::iota(told.members.begin(), told.members.end(), net::peer_index{0});
+    for (const std::uint64_t samples : all) told.shares.push_back(static_cast<double>(samples) / sum);
+    return told;
+  }
+
   /// See training_context::check_own.
   static result<void> check(auto& ctx, round_attendance& attendance, std::span<float> row) {
     if (!attendance.can_sit_out()) return {};
@@ -41009,6 +41093,8 @@ class training_context {
                     const parallel::row_holders* among = nullptr, const std::vector<index_range>* where = nullptr) {
     return mean_.mean(*this, attendance_, codec, data, part, among, where);
   }
+  /// All peers of an exchange, by the samples that they say are behind their rows, `own` here: 8 bytes to each.
+  auto told_samples(std::uint64_t own, std::uint64_t part) { return mean_.told_samples(*this, own, part); }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
   result<void> average_with(net::peer_index other, std::span<float> data) {
@@ -41039,11 +41125,11 @@ class training_context {
   [[nodiscard]] bool skips_inner_step() noexcept { return inner_.is_skipped(); }  ///< says so once
 
   /// An exchange that a policy runs itself is framed by these two: the first lets this peer in and gives the weight of its
-  /// row, the second says that the result is there. With fixed peers that is what it `counts`; else it goes by samples, 0
-  /// for who has just joined, and transport(), self() and peers() are those of the exchange from then on.
+  /// row, the second that the result is there. With fixed peers, or divided batches, that is what it `counts`; else it goes
+  /// by samples, 0 for who has just joined; transport(), self() and peers() are those of the exchange from then on.
   result<float> enter_exchange(std::uint64_t counts = 1) {
     CAUSEWAY_TRY(attendance_.enter());
-    return attempt() == 0 ? static_cast<float>(counts) : own_weight();
+    return attempt() == 0 || contribution().divides_batches() ? static_cast<float>(counts) : own_weight();
   }
   [[nodiscard]] float own_weight() const { return static_cast<float>(entry().share * peers()); }
   result<void> left_exchange(std::span<const float> row, std::span<const float> counts = {},

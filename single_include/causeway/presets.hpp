@@ -59046,7 +59046,7 @@ struct swarm_watch {
   /// In an exchange: everybody's holdings, this peer's at `self`, and what it puts in.
   std::function<void(std::span<const swarm_holding> all, std::size_t self, const result<swarm_part_taken>& part)>
       takes_part{};
-  std::function<void()> steps{};    ///< after `run`, and after `end_local_step`
+  std::function<void()> steps{};    ///< after `run`; with local steps, after `end_local_step`
   std::function<void()> commits{};  ///< after `committed`
 };
 
@@ -60497,10 +60497,10 @@ CAUSEWAY_LAZY bool basic_swarm_peer<Whole>::exchanges_rows() const { return aver
 
 CAUSEWAY_LAZY void basic_swarm_peer<Whole>::open(std::uint64_t agreement) {
   if (std::exchange(open_, true)) return;
-  parts_->my.run = mix(parts_->my.options.run, agreement,
-                       mix(parts_->my.options.stages, static_cast<std::uint64_t>(parts_->my.options.micro_batches),
-                           parts_->my.options.local_steps));
-  parts_->my.locked([this] { parts_->coordinator.claims_from(parts_->my.fabric->now() + parts_->my.options.heartbeat); });
+  swarm_state& my = parts_->my;
+  const swarm_options& o = my.options;
+  my.run = mix(o.run, agreement, mix(o.stages, static_cast<std::uint64_t>(o.micro_batches), o.local_steps));
+  my.locked([&] { parts_->coordinator.claims_from(my.fabric->now() + o.heartbeat); });
   parts_->listen();
 }
 
@@ -60534,22 +60534,24 @@ CAUSEWAY_LAZY result<double> basic_swarm_peer<Whole>::run(std::uint64_t step, sw
 }
 
 CAUSEWAY_LAZY result<void> basic_swarm_peer<Whole>::complete(const std::function<bool()>& summoned) {
-  if (!parts_->my.steps_alone())
-    parts_->my.gradients.restore(parts_->work.computer().gradients(),
-                                 parts_->table.table_of(parts_->work.computer().gradients()));
-  parts_->my.decisions.begin();
-  if (swarm_wire::is_local(
-          parts_->my.micro_batches.turn())) {  // all of the steps since the last exchange, most of which are done
+  swarm_state& my = parts_->my;
+  if (!my.steps_alone()) {
+    const auto g = parts_->work.computer().gradients();
+    my.gradients.restore(g, parts_->table.table_of(g));
+  }
+  my.decisions.begin();
+  // All of the steps since the last exchange, most of which are done.
+  if (swarm_wire::is_local(my.micro_batches.turn())) {
     parts_->work.begin(closing_.first, parts_->work.progress().size(), *closing_.second, parts_->work.progress());
   }
-  const auto rested = [this] { return parts_->my.fabric->now() >= again_from_; };
-  const auto called = [&] { return parts_->my.with_lock(rested) && summoned(); };
+  const auto rested = [&] { return my.fabric->now() >= again_from_; };
+  const auto called = [&] { return my.with_lock(rested) && summoned(); };
   const auto row_of = averages_ ? std::exchange(parts_->work.progress(), {}) : swarm_wire::batch_set{};
   const auto done = [&] { return parts_->coordinator.may_enter() && rested(); };
   CAUSEWAY_TRY(parts_->work.at_place(done, [&] { return work_until(done, called); }));
   CAUSEWAY_TRY(parts_->work.check_contribution());
   if (averages_) return make_mean(row_of);
-  return parts_->my.steps_alone() ? parts_->work.step_on_what_was_missing() : result<void>{};
+  return my.steps_alone() ? parts_->work.step_on_what_was_missing() : result<void>{};
 }
 
 CAUSEWAY_LAZY void basic_swarm_peer<Whole>::end_local_step(std::uint64_t step, swarm_computer& round) {
@@ -60614,9 +60616,8 @@ CAUSEWAY_LAZY swarm_holding basic_swarm_peer<Whole>::holding() {
         parts_->my.step(),        parts_->my.has_sum(),  parts_->my.micro_batches.done(), parts_->coordinator.released(),
         parts_->table.has_part(), !parts_->my.has_values};
     if (h.done.count() > 0) h.module_path = parts_->my.module_path;
-    if (parts_->coordinator.verdict().turn == parts_->my.micro_batches.turn() &&
-        parts_->coordinator.verdict().complete != 0)
-      h.left_out = parts_->coordinator.verdict().left_out;
+    const swarm_wire::verdict& said = parts_->coordinator.verdict();
+    if (said.turn == parts_->my.micro_batches.turn() && said.complete != 0) h.left_out = said.left_out;
     return h;
   });
 }

@@ -17,6 +17,7 @@
 
 #include "support/elastic.hpp"
 #include "support/lost_peer.hpp"
+#include "support/named_loss.hpp"
 #include "support/optimizer_cases.hpp"
 #include "support/simulated_runs.hpp"
 #include "support/traced_runs.hpp"
@@ -225,19 +226,7 @@ TEST_CASE("every seconds: a lost peer ends the run of the others with its name",
   const support::simulated_options options{.peers = 3, .steps = 5, .speeds = {1, 2, 4}, .more_steps = {0, 3, 9}};
   of_all(0.035, 4, [&](auto policy) {
     auto runs = runs_of(policy, options);
-    std::uint64_t named = 0;
-    for (std::uint64_t n = 0;; ++n) {
-      INFO("killed at its network operation " << n);
-      const auto broken = runs.run({}, {1, n});
-      if (broken.peers[1].finished) break;
-      for (const std::uint32_t p : {0U, 2U}) {
-        if (broken.peers[p].finished) continue;
-        REQUIRE(broken.peers[p].error);
-        CHECK(broken.peers[p].error->where.find("peer ") == 0);
-        ++named;
-      }
-    }
-    CHECK(named > 20);
+    CHECK(support::others_name_the_lost(runs) > 20);
   });
 }
 

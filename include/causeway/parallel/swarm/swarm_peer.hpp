@@ -43,7 +43,7 @@ struct swarm_watch {
   /// In an exchange: everybody's holdings, this peer's at `self`, and what it puts in.
   std::function<void(std::span<const swarm_holding> all, std::size_t self, const result<swarm_part_taken>& part)>
       takes_part{};
-  std::function<void()> steps{};    ///< after `run`, and after `end_local_step`
+  std::function<void()> steps{};    ///< after `run`; with local steps, after `end_local_step`
   std::function<void()> commits{};  ///< after `committed`
 };
 

@@ -26,6 +26,9 @@ struct fragment {
   std::vector<compress::matrix_range> matrices;
   std::size_t size = 0;
   std::vector<index_range> padding{};
+  std::size_t number = 0;         ///< of the fragment that it is, or a block's part of
+  std::size_t block = any_block;  ///< that it is a part of, where rows are of single blocks
+  static constexpr std::size_t any_block = SIZE_MAX;
 
   /// Whether the row is the whole buffer as it lies.
   [[nodiscard]] bool is_whole(std::size_t length) const noexcept { return ranges.size() == 1 && size == length; }
@@ -45,6 +48,12 @@ struct whole_model {
   std::size_t blocks = 0;
 };
 
+namespace detail {
+
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> numbered(result<std::vector<fragment>> all);
+
+}  // namespace detail
+
 /// `cut(segments, length, whole)`: the fragments of a buffer of `length` values, which is a part of `whole`; they are those
 /// of the whole, so that a tensor is in the same one wherever it is, and some may be empty here. errc::invalid_argument
 /// where the options do not fit the model. `single`: there is always just one.
@@ -60,24 +69,32 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
 CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
                                                                 std::size_t length, std::size_t layers);
 
+/// The same of a model that is cut: each of the `fragments` of the whole model block by block, without those that are empty
+/// wherever they are.
+CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
+                                                                std::size_t length, const whole_model& of,
+                                                                std::span<const fragment> fragments);
+
 /// Those of the part of a model that this peer holds. They are those of the whole model, so that all its stages exchange
-/// them after the same steps. Where peers that exchange hold different blocks, all parameters at once are as many rows as
-/// there are blocks.
+/// them after the same steps. Where peers that exchange hold different blocks, each is as many rows as it has blocks.
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
-  if constexpr (F::single && requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
-    if (ctx.membership().rows_by_block()) {
-      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
-    }
+  bool by_block = false;
+  std::size_t layers = 0;
+  if constexpr (requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
+    by_block = ctx.membership().rows_by_block();
+    layers = static_cast<std::size_t>(ctx.model().blocks());
   }
+  if (F::single && by_block) return single_blocks(view.segments, view.values.size(), layers);
   if constexpr (!F::single && requires { ctx.model().declared_parameters(); }) {
     const parameter_store all = ctx.model().declared_parameters();
-    return fragments.cut(
-        view.segments, view.values.size(),
-        {all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())});
+    const whole_model of{all.segments(), static_cast<std::size_t>(all.length()), layers};
+    if (!by_block) return detail::numbered(fragments.cut(view.segments, view.values.size(), of));
+    CAUSEWAY_ASSIGN(const auto cut, fragments.cut(of.segments, of.length, of));
+    return single_blocks(view.segments, view.values.size(), of, cut);
   } else {
-    return fragments.cut(view.segments, view.values.size(), whole_model{});
+    return detail::numbered(fragments.cut(view.segments, view.values.size(), whole_model{}));
   }
 }
 

@@ -31,7 +31,7 @@ struct late_rows {
   /// Makes a row. What is sent early of this peer's own lies apart from what all hold alike.
   static result<void> compose(auto& ctx, Core& c, state& s) {
     if constexpr (Core::merge_rule_type::own_is_fresh) {
-      if (!c.rows.own().is_there()) c.rows.own().found(s, c.rows.anchor());
+      if (!c.rows.own().is_there()) c.rows.own().found(c.states, c.rows.anchor());
     }
     return c.rows.compose(ctx, s);
   }
@@ -45,7 +45,7 @@ struct late_rows {
       s->arrived = came;
       CAUSEWAY_TRY(compose(ctx, c, *s));
       CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
-      if (came) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(*s)));
+      if (came && c.leads(*s)) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(*s)));
       s->pending = s->since > 0 && !s->is_of_nothing(ctx);  // who made no step for it has nothing to keep
       s->waited = 0;
       s->restart();
@@ -73,11 +73,7 @@ struct late_rows {
       if constexpr (Core::rows_type::keeps_in_parameters) {
         CAUSEWAY_TRY(c.rows.compose(ctx, *s));  // the live parameters still have all of it
       } else if constexpr (Core::content_type::anchored) {
-        const auto live = ctx.parameters();
-        CAUSEWAY_TRY(ctx.rows().blend(live, -1.0F, c.rows.base(), 1.0F));
-        CAUSEWAY_TRY(ctx.rows().add(s->input, 1.0F, live));
-        CAUSEWAY_TRY(ctx.rows().copy(live, c.rows.base()));
-        ctx.parameters_changed();
+        CAUSEWAY_TRY(c.rows.take_progress(ctx, *s));
       }
       s->behind = behind;
     }

@@ -96,7 +96,7 @@ struct round_core {
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(check(ctx));
     CAUSEWAY_ASSIGN(cuts, axis::cut_part(fragments, ctx));
-    CAUSEWAY_TRY(trigger.check(cuts.size()));
+    CAUSEWAY_TRY(trigger.check(fragment_count()));
     if constexpr (requires { group.check_fragments(cuts.size()); }) {
       CAUSEWAY_TRY(group.check_fragments(cuts.size()));
     }
@@ -206,14 +206,28 @@ struct round_core {
     return {};
   }
 
+  /// Of the model; where rows are of single blocks there are more cuts.
+  [[nodiscard]] std::size_t fragment_count() const noexcept { return cuts.empty() ? 0 : cuts.back().number + 1; }
+  /// Rows of the run's last exchange, where that is a mean of parameters themselves.
+  [[nodiscard]] std::size_t rows_at_end() const noexcept {
+    return cuts.front().block == axis::fragment::any_block ? 1 : cuts.size();
+  }
+  /// Its number among the fragments of all tensors; all blocks of one have the same.
+  [[nodiscard]] std::size_t number_of(const state& s) const noexcept {
+    return by_path ? s.part : s.tensor * fragment_count() + cuts[s.fragment].number;
+  }
+  /// Whether it is the first of that number.
+  [[nodiscard]] bool leads(const state& s) const noexcept {
+    return s.fragment == 0 || cuts[s.fragment - 1].number != cuts[s.fragment].number;
+  }
   /// Its number in the trigger's list. Modules of a fragment are exchanged together.
-  [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
+  [[nodiscard]] std::size_t in_schedule(const state& s) const noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
-    if (fragments_type::single) return s.tensor;  // also of single blocks
-    return by_path ? s.fragment : by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
+    if (by_path) return s.fragment;
+    return by_tensor && content_type::tensor_count > 1 ? s.tensor : number_of(s);
   }
   [[nodiscard]] std::size_t schedule_size() const noexcept {
-    return fragments_type::single ? content_type::tensor_count : by_path ? cuts.size() : states.size();
+    return by_path ? cuts.size() : fragment_count() * content_type::tensor_count;
   }
   /// Inner steps to its next exchange.
   [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), schedule_size()); }
@@ -221,12 +235,12 @@ struct round_core {
   // ---- the parts of an exchange -----------------------------------------------------------------------------------------
 
   [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
-    const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
-    return {.seed = seed,
+    const meeting_places places{ctx};
+    return {.seed = mix(ctx.options().seed, stream, number_of(s)),
             .number = s.number,
-            .self = ctx.self(),
-            .peers = ctx.peers(),
-            .fragment = s.fragment,
+            .self = places.self(),
+            .peers = places.count(),
+            .fragment = cuts[s.fragment].number,
             .link_costs = links.costs()};
   }
   /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
@@ -238,7 +252,7 @@ struct round_core {
         for (q.number -= q.number % anew.cycle(); q.number < s.number; ++q.number) anew.formed(q);
       }
       auto all = anew.members(q);
-      const auto contributes = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
+      const auto contributes = [&](net::peer_index p) { return meeting_places{ctx}.share_of(p) > 0; };
       if (std::any_of(all.begin(), all.end(), contributes)) return all;
       return {q.self};  // nobody has anything to say
     } else {
@@ -277,7 +291,7 @@ struct round_core {
                .contributes = weight > 0,
                .weight = weight,
                .length = 1,
-               .seed = mix(q.seed, s.number),
+               .seed = mix(mix(ctx.options().seed, stream, s.part), s.number),
                .id = id_of(ctx, s),
                .part = first_part + s.part,
                .reference = {}};
@@ -286,7 +300,7 @@ struct round_core {
     if constexpr (laws::mix.anchored && requires { group.length(q); })
       s.terms.length = has_modules(ctx) ? 1 : group.length(q);
     if (has_modules(ctx)) modules.invite(ctx, group, s);
-    if (fragments_type::single) s.meet_holders(ctx);
+    s.meet_holders(ctx, !participation_type::always);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);
@@ -304,7 +318,11 @@ struct round_core {
   result<void> measure(auto& ctx, std::span<state* const> due) {
     if constexpr (laws::mix.watches_movement) {
       squares.clear();
-      for (state* s : due) CAUSEWAY_TRY(rows.add_squares(ctx, *s, squares));
+      for (state* s : due) {
+        if (squares.empty() || leads(*s)) squares.insert(squares.end(), 2, 0.0);
+        s->squares_at = squares.size() - 2;
+        if (!s->terms.only_takes) CAUSEWAY_TRY(rows.add_squares(ctx, *s, std::span{squares}.last(2)));
+      }
       return ctx.stages().sum(squares, ctx.exchange_options());
     }
     return {};
@@ -325,7 +343,7 @@ struct round_core {
     return ctx.left_exchange({});
   }
   [[nodiscard]] axis::exchange_report report_of(const state& s) const {
-    return {.fragment = s.part,
+    return {.fragment = number_of(s),
             .steps = s.since,
             .samples = s.samples,
             .movement = movement(s),
@@ -338,7 +356,7 @@ struct round_core {
     const axis::exchange_report report = report_of(s);
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
-    return trigger.exchanged(ctx, report);
+    return leads(s) ? trigger.exchanged(ctx, report) : result<void>{};
   }
 
   /// Of a model in stages the replicas' first ones tell each other, for all of theirs.

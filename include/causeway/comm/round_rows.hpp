@@ -81,6 +81,17 @@ class round_rows {
     ctx.parameters_changed();
   }
   [[nodiscard]] own_part<state>& own() noexcept { return own_; }
+  /// input += how far the live parameters are from what rows are relative to, where they go back to.
+  result<void> take_progress(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_ASSIGN(const auto from, opened(ctx, s, base(), shared_));
+    CAUSEWAY_TRY(ctx.rows().blend(local, -1.0F, from, 1.0F));
+    CAUSEWAY_TRY(ctx.rows().add(s.input, 1.0F, local));
+    const auto all = live(ctx, s);
+    CAUSEWAY_TRY(s.cut->is_whole(all.size()) ? ctx.rows().copy(all, from) : ctx.rows().scatter(s.cut->ranges, from, all));
+    ctx.parameters_changed();
+    return {};
+  }
   /// What rows are relative to.
   [[nodiscard]] source_vector<float>& base() noexcept { return own_.is_there() ? own_.base() : anchor_; }
   /// Before `apply`: means ← row, where something came.
@@ -172,15 +183,15 @@ class round_rows {
     return {};
   }
 
-  /// `all` gets |mean|² and |shared parameters|², as far as they are here; summed by the host: peers compare them, and a
-  /// device sums in another order.
-  result<void> add_squares(auto& ctx, state& s, std::vector<double>& all) {
+  /// Adds |mean|² and |shared parameters|² to these two, as far as they are here; summed by the host: peers compare them,
+  /// and a device sums in another order.
+  result<void> add_squares(auto& ctx, const state& s, std::span<double> two) {
     CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
-    s.squares_at = all.size();
-    all.push_back(ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges));
-    all.push_back(ctx.stages().squares(ctx.pool(), shared, s.cut->ranges));
+    two[0] += ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges);
+    two[1] += ctx.stages().squares(ctx.pool(), shared, s.cut->ranges);
     return {};
   }
+
   /// `row` is the mean: use it.
   result<void> apply(auto& ctx, state& s) {
     if constexpr (content_type::anchored) {
@@ -189,7 +200,9 @@ class round_rows {
       if (s.elsewhere || (participation_type::keeps_local && !s.terms.contributes)) return {};
       CAUSEWAY_ASSIGN(const auto shared, shared_row(ctx, s, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-      if constexpr (keeps_in_parameters) {
+      if (keeps_in_parameters && s.terms.only_takes) {
+        CAUSEWAY_TRY(ctx.rows().copy(local, shared));  // what was sent of it another peer knows
+      } else if constexpr (keeps_in_parameters) {
         CAUSEWAY_TRY(add_sent(ctx, s, local));
         if (s.terms.contributors > 0) CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, room(moved_, local.size())));
       } else {
@@ -332,7 +345,8 @@ class round_rows {
   }
   result<void> take_out(auto& ctx, state& s) {
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(add_sent(ctx, s, local));
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_TRY(s.terms.only_takes ? ctx.rows().copy(local, shared) : add_sent(ctx, s, local));
     CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
     ctx.parameters_changed();
     return {};
@@ -348,8 +362,11 @@ class round_rows {
   }
   result<void> land_own(auto& ctx, state& s, std::span<float> mean) {
     if (s.arrived) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
-    CAUSEWAY_TRY(own_.step(ctx, s, mean, anchor_));
-    CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, ctx.parameters(), own_.base(), {}));
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_ASSIGN(const auto base, own_.step(ctx, s, mean, shared));
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, local, base, {}));
+    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
     ctx.parameters_changed();
     return {};

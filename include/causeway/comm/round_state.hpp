@@ -55,12 +55,32 @@ struct talk_terms {
   bool only_takes = false;  ///< this peer, of a block's row: it keeps the block, and another one puts in what it has
 };
 
+/// Those who meet in an exchange, by number: peers, or where rows are of single blocks whole replicas, so that all blocks of
+/// one meet the same others, and have one lot.
+template <class Context>
+class meeting_places {
+ public:
+  explicit meeting_places(Context& ctx) : ctx_{ctx}, replicas_{ctx.entry().replicas} {}
+
+  [[nodiscard]] net::peer_index self() const { return replicas_.empty() ? ctx_.self() : replicas_[ctx_.self()]; }
+  [[nodiscard]] std::uint32_t count() const { return replicas_.empty() ? ctx_.peers() : replicas_.back() + 1; }
+  [[nodiscard]] double share_of(net::peer_index place) const {
+    const auto first = std::lower_bound(replicas_.begin(), replicas_.end(), place);
+    return ctx_.share_of(replicas_.empty() ? place : static_cast<net::peer_index>(first - replicas_.begin()));
+  }
+
+ private:
+  Context& ctx_;
+  std::span<const std::uint32_t> replicas_;
+};
+
 /// Whose rows count, this peer's among them. Lots are drawn among those with something to say: else nobody might be left
 /// who has.
 template <class Context, class Participation>
 void draw_lots(Context& ctx, const Participation& participation, talk_terms& terms, axis::group_question q) {
+  const meeting_places places{ctx};
   const net::peer_index self = std::exchange(q.self, 0), all = std::exchange(q.peers, 0);
-  const auto speaks = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
+  const auto speaks = [&](net::peer_index p) { return places.share_of(p) > 0; };
   for (net::peer_index p = 0; p < all; ++p) q.peers += speaks(p) ? 1 : 0;
   terms.contributors = 0;
   bool drawn = false;
@@ -72,7 +92,7 @@ void draw_lots(Context& ctx, const Participation& participation, talk_terms& ter
     if (!counts || !std::binary_search(terms.members.begin(), terms.members.end(), p)) continue;
     ++terms.contributors;
     drawn = drawn || p == self;
-    share += ctx.share_of(p);
+    share += places.share_of(p);
   }
   terms.contributes = terms.contributes && drawn;
   if (terms.contributors > 0) terms.rescale = static_cast<float>(1.0 / share);
@@ -181,15 +201,26 @@ struct round_state {
     return {};
   }
 
-  /// Where rows are of single blocks: this one goes to and from those who hold its block.
-  void meet_holders(const auto& ctx) {
-    const auto* const holders = ctx.entry().holders_of(fragment);
+  /// Where rows are of single blocks: this one goes to and from those who hold its block, of the replicas that meet. Who
+  /// keeps a block that another of its replica computes takes what comes of it.
+  void meet_holders(const auto& ctx, bool draws_lots) {
+    const auto& entry = ctx.entry();
+    const auto* const holders = entry.holders_of(cut->block);
     if (holders == nullptr) return;
-    terms.members = holders->members;
-    terms.contributors = static_cast<std::uint32_t>(terms.members.size());
-    terms.weight = holders->weight_of(ctx.self());
-    terms.contributes = terms.weight > 0;
-    terms.only_takes = !terms.contributes;
+    const auto replicas = std::exchange(terms.members, {});
+    double all = 0, own = 0;
+    for (std::size_t i = 0; i < holders->members.size(); ++i) {
+      const net::peer_index peer = holders->members[i];
+      if (!std::binary_search(replicas.begin(), replicas.end(), entry.replicas[peer])) continue;
+      terms.members.push_back(peer);
+      all += holders->shares[i];
+      if (peer == ctx.self()) own = holders->shares[i];
+    }
+    if (terms.members.size() == holders->members.size()) all = 1;
+    terms.weight = all > 0 ? static_cast<float>(own / all * static_cast<double>(terms.members.size())) : 0;
+    terms.only_takes = own == 0;
+    terms.contributes = terms.contributes && own > 0;
+    if (!draws_lots) terms.contributors = static_cast<std::uint32_t>(terms.members.size());
   }
 
   void cancel() {
@@ -299,7 +330,7 @@ struct round_state {
   }
 
   result<void> mean_by_context(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
-    const bool is_kept = ctx.keeps_result() && !ctx.knows_result();  // it was several rows, and this one is there still
+    const bool is_kept = ctx.entry().keeps_rows();  // this one is there still
     if (row.empty() || is_kept) return ctx.left_exchange(row, {}, where);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
@@ -313,7 +344,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment), where);
+    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(cut->block), where);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.

@@ -98,7 +98,7 @@ class round_turns {
       CAUSEWAY_TRY(send(ctx, c, later));
       due.insert(due.end(), later.begin(), later.end());
     }
-    ctx.in_parts(parts(ctx, due));
+    ctx.in_parts(parts(ctx, c, due));
     CAUSEWAY_TRY(receive(ctx, c, due));
     CAUSEWAY_TRY(apply(ctx, c, due));
     if (ctx.exchanges_at_once()) {
@@ -153,7 +153,7 @@ class round_turns {
       CAUSEWAY_TRY(ctx.check_own(s->input));
     }
     CAUSEWAY_TRY(ctx.enter_exchange());
-    if (!ends_alike(ctx)) return {};
+    if (!ends_alike(ctx) || ctx.entry().keeps_rows()) return {};
     c.rows.updates().resize(ctx.parameters().size());
     return ctx.rows().copy(c.rows.updates(), ctx.parameters());
   }
@@ -165,8 +165,9 @@ class round_turns {
     return {};
   }
   /// Exchanges that `receive` ends.
-  [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
-    if (due.empty() || ends_alike(ctx)) return due.empty() ? 0 : 1;
+  [[nodiscard]] std::size_t parts(auto& ctx, const Core& c, const due_list& due) const {
+    if (due.empty()) return 0;
+    if (ends_alike(ctx)) return c.rows_at_end();
     return due.size() + (Core::has_statistics(ctx) ? 1 : 0);
   }
   /// Waits for the means.
@@ -347,12 +348,29 @@ class round_turns {
   result<void> mean_of_all(auto& ctx, Core& c) {
     for (state& s : c.states) s.cancel();
     auto& mean = c.rows.updates();
-    if (ctx.keeps_result() && !ctx.knows_result()) return ctx.left_exchange(mean);  // it is there, of several rows
     const std::uint64_t part = c.first_part + c.states.size();
+    if (c.rows_at_end() > 1) return mean_of_blocks(ctx, c, part);
+    if (ctx.entry().keeps_rows()) return ctx.left_exchange(mean);  // it is there, of several rows
     if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
     const state& one = c.states.front();
     CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(one.samples + (one.pending ? one.behind : 0), part));
     return ctx.mean(compress::none{}, mean, part, &told);
+  }
+  /// The same where rows are of single blocks, each among its holders.
+  static result<void> mean_of_blocks(auto& ctx, Core& c, std::uint64_t part) {
+    for (const axis::fragment& f : c.cuts) {
+      auto& row = c.states.front().row;
+      row.resize(f.size);
+      CAUSEWAY_TRY(ctx.rows().gather(f.ranges, c.rows.updates(), row));
+      const bool is_there = row.empty() || ctx.entry().keeps_rows();
+      const result<void> left = is_there
+                                    ? ctx.left_exchange(row)
+                                    : ctx.mean(compress::none{}, row, part, ctx.entry().holders_of(f.block));
+      CAUSEWAY_TRY(ctx.rows().scatter(f.ranges, row, c.rows.updates()));  // also where others vote without this peer
+      CAUSEWAY_TRY(left);
+      ++part;
+    }
+    return {};
   }
   result<void> end_alike(auto& ctx, Core& c) {
     auto& mean = c.rows.updates();
@@ -379,8 +397,8 @@ class round_turns {
   /// Where the trigger says which fragment is next, the others are not due.
   void choose_next(Core& c) {
     if constexpr (Core::chooses) {
-      const std::uint64_t at = committed_at_ + c.trigger.step_to_next(c.states.size());
-      for (state& s : c.states) s.due_at = c.trigger.chosen(s.part) ? at : never;
+      const std::uint64_t at = committed_at_ + c.trigger.step_to_next(c.schedule_size());
+      for (state& s : c.states) s.due_at = c.trigger.chosen(c.number_of(s)) ? at : never;
     }
   }
 

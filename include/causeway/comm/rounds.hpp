@@ -170,7 +170,7 @@ class rounds : round_rules<Axes...> {
       if (i == core_.states.size()) core_.add_state();
       core_.states[i].serialize(ar);
       if constexpr (keeps_rows) ar(core_.states[i].behind);
-      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i]);
+      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i], i == 0);
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at, core_.modules);

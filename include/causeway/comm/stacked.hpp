@@ -60,6 +60,7 @@ class stacked {
       // A batch is divided once: two policies would say different parts.
       .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks &&
                            !(first_divides && second_divides),
+      .rows_in_parts = elastic && First::traits.rows_in_parts && Second::traits.rows_in_parts,
       .gathers_samples = First::traits.gathers_samples || Second::traits.gathers_samples,
       .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock,
       .divides_batches = first_divides || second_divides};

@@ -61,7 +61,7 @@ class stacked_turns {
   void found(auto& ctx, auto first, auto second) {
     move_to(ctx.memory(), alike_);
     if (alike_.empty()) alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
-    second.core.first_part = first.core.states.size() + 1;  // its messages have other names
+    second.core.first_part = first.core.states.size() + first.core.rows_at_end();  // its messages have other names
   }
 
   /// After an inner step.
@@ -78,7 +78,7 @@ class stacked_turns {
     const auto a = first.due(step, last);
     const auto b = second.due(step, last);
     if (last) CAUSEWAY_TRY(first.prepare(ctx, a));
-    ctx.in_parts(first.turns.parts(ctx, a) + second.turns.parts(ctx, b));
+    ctx.in_parts(first.turns.parts(ctx, first.core, a) + second.turns.parts(ctx, second.core, b));
     CAUSEWAY_TRY(first.talk(ctx, a));
     if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
     CAUSEWAY_TRY(second.talk(ctx, b));

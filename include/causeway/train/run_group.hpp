@@ -103,6 +103,7 @@ struct round_entry {
   std::vector<std::uint64_t> identities{};      ///< of each of them, as the membership knows it: see identity()
   std::vector<std::uint32_t> paths{};           ///< of pipelines: the path of each; of swarms: of each row that counts
   std::vector<parallel::row_holders> blocks{};  ///< of each block of the model, where rows are of single ones
+  std::vector<std::uint32_t> replicas{};        ///< likewise: that each of them is in
   std::uint64_t quota = 0;                      ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                           ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                    ///< another one for every attempt at a round
@@ -118,6 +119,8 @@ struct round_entry {
     return block < blocks.size() ? &blocks[block] : nullptr;
   }
 
+  /// Whether that was several rows, which this peer's policy has as they were.
+  [[nodiscard]] bool keeps_rows() const noexcept { return result_kept && result.empty(); }
   /// Whether nobody brings anything, and nothing is known of what others brought.
   [[nodiscard]] bool nobody_counts() const {
     return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);

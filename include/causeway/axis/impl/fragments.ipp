@@ -5,7 +5,11 @@
 #include <causeway/axis/fragments.hpp>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
@@ -49,6 +53,23 @@ CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments)
   return most < 0 ? 0 : static_cast<std::size_t>(most);
 }
 
+CAUSEWAY_DECL result<std::vector<fragment>> numbered(result<std::vector<fragment>> all) {
+  for (std::size_t i = 0; all && i < all->size(); ++i) (*all)[i].number = i;
+  return all;
+}
+
+CAUSEWAY_DECL std::size_t block_of(const parameter_segment& s, std::size_t layers) {
+  return static_cast<std::size_t>(std::clamp(s.block, 0, static_cast<int>(layers) - 1));
+}
+
+CAUSEWAY_DECL std::size_t fragment_with(std::span<const fragment> fragments, const parameter_segment& s) {
+  const auto has_it = [&](const fragment& f) {
+    return std::any_of(f.ranges.begin(), f.ranges.end(),
+                       [&](const index_range& r) { return r.begin <= s.offset && s.offset < r.end; });
+  };
+  return static_cast<std::size_t>(std::find_if(fragments.begin(), fragments.end(), has_it) - fragments.begin());
+}
+
 // Of each tensor the number of its fragment: the largest tensor first, each to the smallest fragment so far.
 CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, std::size_t count) {
   const auto size = [&](std::size_t s) { return end_of(all.segments, s, all.length) - all.segments[s].offset; };
@@ -71,9 +92,24 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
                                                   std::size_t layers) {
-  return detail::cut_by(segments, length, layers, [&](std::size_t s) {
-    return static_cast<std::size_t>(std::clamp(segments[s].block, 0, static_cast<int>(layers) - 1));
-  });
+  auto all = detail::cut_by(segments, length, layers, [&](std::size_t s) { return detail::block_of(segments[s], layers); });
+  for (std::size_t b = 0; b < layers; ++b) all[b].block = b;
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
+                                                  const whole_model& of, std::span<const fragment> fragments) {
+  std::map<std::string_view, std::pair<std::size_t, std::size_t>> place;  // of each tensor: its fragment, and its block
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> rows;        // their numbers
+  for (const parameter_segment& s : of.segments) {
+    place[s.name] = {detail::fragment_with(fragments, s), detail::block_of(s, of.blocks)};
+    rows[place[s.name]] = 0;
+  }
+  std::size_t count = 0;
+  for (auto& [at, number] : rows) number = count++;
+  auto all = detail::cut_by(segments, length, count, [&](std::size_t s) { return rows.at(place.at(segments[s].name)); });
+  for (const auto& [at, number] : rows) std::tie(all[number].number, all[number].block) = at;
+  return all;
 }
 
 CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments, std::size_t length,

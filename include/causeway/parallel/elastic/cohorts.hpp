@@ -68,10 +68,11 @@ struct row_shares {
 /// Those who compute a block, at most one in each pipeline: of all micro-batches the part that goes through each.
 CAUSEWAY_DECL [[nodiscard]] row_shares computers_of(const stage::layout& l, std::int64_t block);
 
-/// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; and of each
-/// block those of them who hold it.
+/// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; of each
+/// block those of them who hold it; and the replica that each of them is in, of those with peers.
 CAUSEWAY_DECL [[nodiscard]] row_shares all_holders(const stage::layout& l);
 CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> replicas_of_holders(const stage::layout& l);
 
 namespace detail {
 

@@ -67,6 +67,7 @@ struct exchange_entry {
   std::vector<std::uint64_t> names{};      ///< of each of them: its identity
   std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
   std::vector<row_holders> blocks{};       ///< of each block of the model, where rows are of single ones
+  std::vector<std::uint32_t> replicas{};   ///< likewise: that each of the holders is in, of those that exchange
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows

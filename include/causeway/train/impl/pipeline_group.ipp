@@ -68,6 +68,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   e.shares = std::move(with.shares);
   e.identities = std::move(with.names);
   e.blocks = std::move(with.blocks);
+  e.replicas = std::move(with.replicas);
   return e;
 }
 

@@ -217,6 +217,17 @@ CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l)
   return blocks;
 }
 
+CAUSEWAY_DECL std::vector<std::uint32_t> replicas_of_holders(const stage::layout& l) {
+  std::vector<std::uint32_t> replicas;
+  std::uint32_t number = 0;
+  for (const stage::replica& r : l.replicas) {
+    const auto peers = r.assigned();
+    replicas.insert(replicas.end(), peers.size(), number);
+    number += peers.empty() ? 0 : 1;
+  }
+  return replicas;
+}
+
 CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery, bool detours) {
   for (const stage::replica& r : l.replicas) {
     const bool plain = std::all_of(r.assignments.begin(), r.assignments.end(), [=](const stage::assignment& s) {

@@ -132,6 +132,7 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
   if (!by_block) return entry(computers_of(layout, assignment->computes.first), last);
   exchange_entry all = entry(all_holders(layout), last);
   all.blocks = holders_of_blocks(layout);
+  all.replicas = replicas_of_holders(layout);
   return all;
 }
 

@@ -5,7 +5,10 @@
 // Peers with parameters of their own, in groups that meet now and then (gossip), where peers come and go: who has some that
 // it can go on from, and whose it takes where it has none.
 
+#include <causeway/axis/groups.hpp>
+#include <causeway/comm/meeting_places.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
 #include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
@@ -16,6 +19,20 @@
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// The group in which a peer meets others. Where peers come and go their numbers change, so that groups with a memory begin
+/// again after some exchanges. `number`: of the next.
+template <class Group>
+[[nodiscard]] std::vector<net::peer_index> own_members(auto& ctx, Group group, std::uint64_t number,
+                                                       axis::group_question q) {
+  if constexpr (requires { group.cycle(); }) {
+    for (q.number -= q.number % group.cycle(); q.number < number; ++q.number) group.formed(q);
+  }
+  auto all = group.members(q);
+  const auto contributes = [&](net::peer_index p) { return meeting_places{ctx}.share_of(p) > 0; };
+  if (std::any_of(all.begin(), all.end(), contributes)) return all;
+  return {q.self};  // nobody has anything to say
+}
 
 /// Of one policy, whose `Core` is given to each call. Where blocks move, so do their parameters. Without any of its own a
 /// peer trains on nothing, so that its rows count nothing.

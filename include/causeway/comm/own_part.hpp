@@ -53,7 +53,8 @@ class own_part {
     for (auto* values : {&own_, &base_, &own_row_, &base_row_}) move_to(memory, *values);
   }
 
-  /// base ← shared + the part, which goes on by what is fresh less what is late: that fragment of it. `mean`: working memory.
+  /// base ← shared + the part, which goes on by what is fresh less what is late: that fragment of it. `mean`: working
+  /// memory.
   result<std::span<const float>> step(auto& ctx, State& s, std::span<float> mean, std::span<const float> shared) {
     const auto rows = ctx.rows();
     CAUSEWAY_TRY(rows.copy(mean, s.own_late));

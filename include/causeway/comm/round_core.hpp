@@ -208,10 +208,6 @@ struct round_core {
 
   /// Of the model; where rows are of single blocks there are more cuts.
   [[nodiscard]] std::size_t fragment_count() const noexcept { return cuts.empty() ? 0 : cuts.back().number + 1; }
-  /// Rows of the run's last exchange, where that is a mean of parameters themselves.
-  [[nodiscard]] std::size_t rows_at_end() const noexcept {
-    return cuts.front().block == axis::fragment::any_block ? 1 : cuts.size();
-  }
   /// Its number among the fragments of all tensors; all blocks of one have the same.
   [[nodiscard]] std::size_t number_of(const state& s) const noexcept {
     return by_path ? s.part : s.tensor * fragment_count() + cuts[s.fragment].number;
@@ -243,22 +239,12 @@ struct round_core {
             .fragment = cuts[s.fragment].number,
             .link_costs = links.costs()};
   }
-  /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
-  [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
+  [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, const axis::group_question& q) const {
     if constexpr (own_parameters) {
-      if (ctx.numbered_peers() > 0) return s.group_axis.members(q);
-      group_type anew = group;
-      if constexpr (requires { anew.cycle(); }) {
-        for (q.number -= q.number % anew.cycle(); q.number < s.number; ++q.number) anew.formed(q);
-      }
-      auto all = anew.members(q);
-      const auto contributes = [&](net::peer_index p) { return meeting_places{ctx}.share_of(p) > 0; };
-      if (std::any_of(all.begin(), all.end(), contributes)) return all;
-      return {q.self};  // nobody has anything to say
-    } else {
-      if (applies_late && content_type::before_inner_step && ctx.entry().nobody_counts()) return {q.self};
-      return has_modules(ctx) ? std::vector<net::peer_index>{} : s.group_axis.members(q);
+      if (ctx.numbered_peers() == 0) return own_members(ctx, group, s.number, q);
     }
+    if (applies_late && content_type::before_inner_step && ctx.entry().nobody_counts()) return {q.self};
+    return has_modules(ctx) ? std::vector<net::peer_index>{} : s.group_axis.members(q);
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
     const bool at_once = merge_rule_type::waits == axis::waiting::at_once;
@@ -362,15 +348,6 @@ struct round_core {
   /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
   static result<double> ask_first(auto& ctx, auto&& hear) {
     return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
-  }
-
-  /// Gradients ← the mean over this peer's samples.
-  result<void> mean_gradient(auto& ctx) {
-    const auto g = ctx.gradients();
-    ctx.schedule_at(states.front().number);
-    if (gathered == 0) return ctx.rows().zero(g);
-    CAUSEWAY_TRY(ctx.rows().copy(g, rows.updates()));
-    return ctx.rows().scale(g, 1.0F / static_cast<float>(gathered));
   }
 
   result<void> commit(auto& ctx, state& s) {

@@ -13,6 +13,7 @@
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/exchange.hpp>
 #include <causeway/collective/group_view.hpp>
+#include <causeway/comm/meeting_places.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
@@ -53,25 +54,6 @@ struct talk_terms {
   std::uint64_t part = 0;  ///< of the attempt, where the context exchanges
   std::span<const float> reference;
   bool only_takes = false;  ///< this peer, of a block's row: it keeps the block, and another one puts in what it has
-};
-
-/// Those who meet in an exchange, by number: peers, or where rows are of single blocks whole replicas, so that all blocks of
-/// one meet the same others, and have one lot.
-template <class Context>
-class meeting_places {
- public:
-  explicit meeting_places(Context& ctx) : ctx_{ctx}, replicas_{ctx.entry().replicas} {}
-
-  [[nodiscard]] net::peer_index self() const { return replicas_.empty() ? ctx_.self() : replicas_[ctx_.self()]; }
-  [[nodiscard]] std::uint32_t count() const { return replicas_.empty() ? ctx_.peers() : replicas_.back() + 1; }
-  [[nodiscard]] double share_of(net::peer_index place) const {
-    const auto first = std::lower_bound(replicas_.begin(), replicas_.end(), place);
-    return ctx_.share_of(replicas_.empty() ? place : static_cast<net::peer_index>(first - replicas_.begin()));
-  }
-
- private:
-  Context& ctx_;
-  std::span<const std::uint32_t> replicas_;
 };
 
 /// Whose rows count, this peer's among them. Lots are drawn among those with something to say: else nobody might be left

@@ -9,6 +9,7 @@
 // Where a result is waited for until the next turn, the row that is made when one turn is applied goes out with the attempt
 // after it, and is applied with the next.
 
+#include <causeway/comm/alike_at_end.hpp>
 #include <causeway/comm/late_rows.hpp>
 #include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/own_parameters.hpp>
@@ -33,6 +34,7 @@ class round_turns {
   using state = typename Core::state;
   using due_list = std::vector<state*>;
   using late = late_rows<Core>;
+  using at_end = alike_at_end<Core>;
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
@@ -167,14 +169,14 @@ class round_turns {
   /// Exchanges that `receive` ends.
   [[nodiscard]] std::size_t parts(auto& ctx, const Core& c, const due_list& due) const {
     if (due.empty()) return 0;
-    if (ends_alike(ctx)) return c.rows_at_end();
+    if (ends_alike(ctx)) return at_end::rows_of(c);
     return due.size() + (Core::has_statistics(ctx) ? 1 : 0);
   }
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
     if (due.empty()) return {};
     if constexpr (keeps_means) {
-      if (ends_alike(ctx)) return mean_of_all(ctx, c);
+      if (ends_alike(ctx)) return at_end::mean_of_all(ctx, c);
     }
     CAUSEWAY_TRY(turn_all(ctx, due));
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
@@ -201,7 +203,8 @@ class round_turns {
     applied_ = true;
     if constexpr (keeps_means) {
       if (ends_alike(ctx)) {
-        CAUSEWAY_TRY(end_alike(ctx, c));
+        CAUSEWAY_TRY(at_end::take(ctx, c));
+        ended_ = 1;
         end(c, due);
         return alike.empty() ? result<void>{} : ctx.rows().copy(alike, ctx.parameters());
       }
@@ -229,6 +232,8 @@ class round_turns {
     }
     return {};
   }
+  /// Exchanges of the last turn of a run, where that is of parameters.
+  [[nodiscard]] static std::size_t rows_at_end(const Core& c) noexcept { return at_end::rows_of(c); }
   [[nodiscard]] std::uint64_t committed_at() const noexcept { return committed_at_; }
   [[nodiscard]] std::uint64_t adoptions() const noexcept { return adoptions_; }
   [[nodiscard]] own_parameters<Core>& own() noexcept { return own_; }
@@ -343,45 +348,6 @@ class round_turns {
 
   /// Whether the turn is the run's last, and of parameters themselves: then it is their mean over all, whatever was due.
   [[nodiscard]] static bool ends_alike(auto& ctx) { return keeps_means && ctx.is_last_exchange(); }
-
-  /// The run's last turn where parameters are exchanged: updates, which are this peer's, ← their mean over all.
-  result<void> mean_of_all(auto& ctx, Core& c) {
-    for (state& s : c.states) s.cancel();
-    auto& mean = c.rows.updates();
-    const std::uint64_t part = c.first_part + c.states.size();
-    if (c.rows_at_end() > 1) return mean_of_blocks(ctx, c, part);
-    if (ctx.entry().keeps_rows()) return ctx.left_exchange(mean);  // it is there, of several rows
-    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
-    const state& one = c.states.front();
-    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(one.samples + (one.pending ? one.behind : 0), part));
-    return ctx.mean(compress::none{}, mean, part, &told);
-  }
-  /// The same where rows are of single blocks, each among its holders.
-  static result<void> mean_of_blocks(auto& ctx, Core& c, std::uint64_t part) {
-    for (const axis::fragment& f : c.cuts) {
-      auto& row = c.states.front().row;
-      row.resize(f.size);
-      CAUSEWAY_TRY(ctx.rows().gather(f.ranges, c.rows.updates(), row));
-      const bool is_there = row.empty() || ctx.entry().keeps_rows();
-      const result<void> left = is_there
-                                    ? ctx.left_exchange(row)
-                                    : ctx.mean(compress::none{}, row, part, ctx.entry().holders_of(f.block));
-      CAUSEWAY_TRY(ctx.rows().scatter(f.ranges, row, c.rows.updates()));  // also where others vote without this peer
-      CAUSEWAY_TRY(left);
-      ++part;
-    }
-    return {};
-  }
-  result<void> end_alike(auto& ctx, Core& c) {
-    auto& mean = c.rows.updates();
-    CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
-    if (!c.rows.means().empty()) CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
-    if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
-    ended_ = 1;
-    mean.clear();
-    ctx.parameters_changed();
-    return {};
-  }
 
   void end(Core& c, const due_list& due) {
     if constexpr (Core::meets) {  // in the steps of one peer, for who begins with this state

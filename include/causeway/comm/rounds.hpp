@@ -218,7 +218,7 @@ class rounds : round_rules<Axes...> {
 
   result<void> catch_up(auto& ctx) {
     if constexpr (accumulates) {
-      CAUSEWAY_TRY(core_.mean_gradient(ctx));
+      CAUSEWAY_TRY(mean_gradient(ctx));
     } else if constexpr (content_type::before_inner_step) {
       CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
     }
@@ -304,9 +304,18 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
+  /// Gradients ← the mean over this peer's samples.
+  result<void> mean_gradient(auto& ctx) {
+    const auto g = ctx.gradients();
+    ctx.schedule_at(core_.states.front().number);
+    if (core_.gathered == 0) return ctx.rows().zero(g);
+    CAUSEWAY_TRY(ctx.rows().copy(g, core_.rows.updates()));
+    return ctx.rows().scale(g, 1.0F / static_cast<float>(core_.gathered));
+  }
+
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
-    CAUSEWAY_TRY(core_.mean_gradient(ctx));
+    CAUSEWAY_TRY(mean_gradient(ctx));
     CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.catch_up(ctx, core_); }));
     core_.gathered = 0;
     return {};

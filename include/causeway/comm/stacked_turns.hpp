@@ -61,7 +61,8 @@ class stacked_turns {
   void found(auto& ctx, auto first, auto second) {
     move_to(ctx.memory(), alike_);
     if (alike_.empty()) alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
-    second.core.first_part = first.core.states.size() + first.core.rows_at_end();  // its messages have other names
+    second.core.first_part =
+        first.core.states.size() + first.turns.rows_at_end(first.core);  // its messages have other names
   }
 
   /// After an inner step.

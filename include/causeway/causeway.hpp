@@ -399,6 +399,7 @@
 #include <causeway/stage/subspace_basis.hpp>
 #include <causeway/stage/subspace_pieces.hpp>
 
+#include <causeway/comm/alike_at_end.hpp>
 #include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/comm/block_rows.hpp>
@@ -419,6 +420,7 @@
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/comm/late_rows.hpp>
 #include <causeway/comm/look_ahead.hpp>
+#include <causeway/comm/meeting_places.hpp>
 #include <causeway/comm/mirror_core.hpp>
 #include <causeway/comm/mirror_lines.hpp>
 #include <causeway/comm/mirror_record.hpp>

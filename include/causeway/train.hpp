@@ -119,6 +119,7 @@
 #include <causeway/axis/residual.hpp>
 #include <causeway/axis/speeds.hpp>
 
+#include <causeway/comm/alike_at_end.hpp>
 #include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/async_parameter_server.hpp>
 #include <causeway/comm/block_rows.hpp>
@@ -138,6 +139,7 @@
 #include <causeway/comm/hub_tier.hpp>
 #include <causeway/comm/late_rows.hpp>
 #include <causeway/comm/look_ahead.hpp>
+#include <causeway/comm/meeting_places.hpp>
 #include <causeway/comm/outer_rows.hpp>
 #include <causeway/comm/own_parameters.hpp>
 #include <causeway/comm/own_part.hpp>

@@ -125,3 +125,35 @@ TEST_CASE("fragments: what does not fit the model is refused", "[axis][fast]") {
   CHECK(axis::balanced{2}.cut(view.segments, view.values.size()).error().code == errc::invalid_argument);
   CHECK(axis::balanced{0}.cut(view.segments, view.values.size()).error().code == errc::invalid_argument);
 }
+
+TEST_CASE("fragments: block by block each is as many rows as it has blocks, wherever these are", "[axis][fast]") {
+  support::blocky model{7};
+  const auto view = model.parameters().view();
+  const axis::whole_model of{view.segments, view.values.size(), 7};
+  const auto strided = axis::strided{3}.cut(of.segments, of.length, of).value();
+  const auto all = axis::single_blocks(view.segments, of.length, of, strided);
+  is_a_partition(all, of.length);
+  // The rest, which lies at both ends, then blocks 0 3 6, 1 4, 2 5.
+  const std::vector<std::size_t> numbers{0, 0, 1, 1, 1, 2, 2, 3, 3}, blocks{0, 6, 0, 3, 6, 1, 4, 2, 5};
+  REQUIRE(all.size() == numbers.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CHECK(all[i].number == numbers[i]);
+    CHECK(all[i].block == blocks[i]);
+  }
+  // Of a part with blocks 3 and 4 the same rows, most of which are empty.
+  std::vector<parameter_segment> part;
+  std::size_t length = 0;
+  for (const parameter_segment& s : view.segments) {
+    if (s.block != 3 && s.block != 4) continue;
+    part.push_back(s);
+    part.back().offset = static_cast<std::int64_t>(length);
+    length += static_cast<std::size_t>(s.size());
+  }
+  const auto here = axis::single_blocks(part, length, of, strided);
+  is_a_partition(here, length);
+  REQUIRE(here.size() == all.size());
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    CHECK(here[i].block == blocks[i]);
+    CHECK((here[i].size > 0) == (blocks[i] == 3 || blocks[i] == 4));
+  }
+}

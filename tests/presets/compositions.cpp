@@ -338,7 +338,8 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
 
 TEST_CASE("compositions: presets whose rows can be in parts are tested where pipelines are cut apart", "[presets][fast]") {
   const std::string gradients = test_source("elastic_gradient_", "segments.cpp");
-  const std::string steps = test_source("local_pipeline_", "apart.cpp");
+  const std::string steps =
+      test_source("local_pipeline_", "apart.cpp") + test_source("local_pipeline_", "apart_policies.cpp");
   for (const preset& p : communication) {
     INFO(p.name);
     const std::string& tests = p.traits.exchanges_gradients ? gradients : steps;

@@ -96,7 +96,7 @@ struct compatible {
       "take detours through pipelines whose replicas step alone, and have other parameters. Use "
       "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
       "reroute, or comm::every_step; of other policies with redundant, redundant_forward and templates those that "
-      "exchange gradients of every step, and in parallel::pipeline comm::rounds of pseudo-gradients, whole. "
+      "exchange gradients of every step, and in parallel::pipeline comm::rounds of local steps. "
       "docs/reference/rules.md#c8");
 };
 

@@ -136,6 +136,7 @@ TEST_CASE("cohort rows: rows of single blocks go to and from their holders", "[p
   const auto all = parallel::all_holders(l);
   CHECK(all.peers == std::vector<std::uint64_t>{1, 2, 3, 4});
   CHECK(all.shares == std::vector<double>{0.75, 0.75, 0.25, 0.25});
+  CHECK(parallel::replicas_of_holders(l) == std::vector<std::uint32_t>{0, 0, 1, 1});
   const auto blocks = parallel::holders_of_blocks(l);
   REQUIRE(blocks.size() == 4);
   for (std::size_t b = 0; b < 4; ++b) {

@@ -141,7 +141,7 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: policies of every kind, whoever i
                    "[parallel][elastic]", apart<presets::fedavg_options>, apart<presets::photon_options>,
                    apart<co_learning>, apart<des_loc>, apart<presets::edit_options>, apart<streaming>,
                    apart<presets::eager_diloco_options>, apart<cocodc>, apart<sparta>, apart<sparta_diloco>,
-                   apart<presets::cocktail_sgd_options>, apart<presets::gaia_options>, apart<support::moshpit>,
+                   apart<presets::cocktail_sgd_options>, apart<presets::gaia_options>, apart<presets::moshpit_sgd_options>,
                    apart<presets::noloco_options>, apart<presets::bacombo_options>) {
   support::goes_on_whoever_is_killed<TestType>(11, 0.03, support::two_pipelines(), 5 * support::founded);
   support::lets_newcomers_in<TestType>();

@@ -16,6 +16,7 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/channels.hpp>
+#include <causeway/comm/own_parameters.hpp>
 #include <causeway/comm/path_modules.hpp>
 #include <causeway/comm/round_links.hpp>
 #include <causeway/comm/round_rows.hpp>

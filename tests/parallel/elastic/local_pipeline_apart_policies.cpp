@@ -135,7 +135,7 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: policies of every kind go on, who
                    apart<presets::edit_options>, apart<streaming>, apart<presets::eager_diloco_options>, apart<cocodc>,
                    apart<sparta>, apart<sparta_diloco>, apart<presets::cocktail_sgd_options>, apart<presets::gaia_options>,
                    apart<support::moshpit>, apart<presets::noloco_options>, apart<presets::bacombo_options>) {
-  support::goes_on_whoever_is_killed<TestType>(197, 0.03, support::two_pipelines(), 5 * support::founded);
+  support::goes_on_whoever_is_killed<TestType>(397, 0.03, support::two_pipelines(), 5 * support::founded);
 }
 TEMPLATE_TEST_CASE("local pipelines cut apart: policies of every kind, whoever is killed all over the run",
                    "[parallel][elastic]", apart<presets::fedavg_options>, apart<presets::photon_options>,
@@ -143,7 +143,7 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: policies of every kind, whoever i
                    apart<presets::eager_diloco_options>, apart<cocodc>, apart<sparta>, apart<sparta_diloco>,
                    apart<presets::cocktail_sgd_options>, apart<presets::gaia_options>, apart<presets::moshpit_sgd_options>,
                    apart<presets::noloco_options>, apart<presets::bacombo_options>) {
-  support::goes_on_whoever_is_killed<TestType>(11, 0.03, support::two_pipelines(), 5 * support::founded);
+  support::goes_on_whoever_is_killed<TestType>(97, 0.03, support::two_pipelines(), 5 * support::founded);
   support::lets_newcomers_in<TestType>();
   support::goes_on_from_checkpoints<TestType>();
 }
@@ -151,7 +151,7 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: policies of every kind, where ste
                    "[parallel][elastic]", apart_forward<des_loc>, apart_forward<presets::edit_options>,
                    apart_forward<presets::eager_diloco_options>, apart_forward<cocodc>, apart_forward<sparta_diloco>,
                    apart_forward<presets::gaia_options>, apart_forward<presets::noloco_options>) {
-  support::goes_on_whoever_is_killed<TestType>(29, 0.03, support::two_pipelines(), 5 * support::founded);
+  support::goes_on_whoever_is_killed<TestType>(89, 0.03, support::two_pipelines(), 5 * support::founded);
 }
 TEMPLATE_TEST_CASE("local pipelines cut apart: policies of every kind, in pipelines of two lengths", "[parallel][elastic]",
                    apart_by_templates<des_loc>, apart_by_templates<presets::edit_options>,
@@ -162,5 +162,14 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: policies of every kind, in pipeli
   o.hosts = 5;
   o.layers = 6;
   o.micro_batches = 10;
-  support::goes_on_whoever_is_killed<TestType>(29, 0.03, o, 5 * support::founded);
+  support::goes_on_whoever_is_killed<TestType>(89, 0.03, o, 5 * support::founded);
+}
+
+TEMPLATE_TEST_CASE("local pipelines cut apart: policies of every kind, whoever is lost at every seventh network call",
+                   "[parallel][elastic][slow][every_call]", apart<presets::photon_options>, apart<co_learning>,
+                   apart<des_loc>, apart<presets::edit_options>, apart<streaming>, apart<presets::eager_diloco_options>,
+                   apart<cocodc>, apart<sparta>, apart<sparta_diloco>, apart<presets::cocktail_sgd_options>,
+                   apart<presets::gaia_options>, apart<presets::moshpit_sgd_options>, apart<presets::noloco_options>,
+                   apart<presets::bacombo_options>) {
+  support::goes_on_whoever_is_killed<TestType>(7, 0.03, support::two_pipelines(), 5 * support::founded);
 }

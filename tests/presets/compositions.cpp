@@ -256,8 +256,9 @@ std::string page() {
     }
     out << '\n';
   }
-  out << "\nOf presets, `redundant`, `redundant_forward` and `templates` go with `every_step` and with those whose rows "
-         "can be of ranges of blocks\n(`comm_traits::rows_in_parts`). Gradients: "
+  out << "\nOf presets ([each with each recovery](settings.md#what-goes-together)), `redundant`, `redundant_forward` and "
+         "`templates` go with `every_step` and with those whose rows can be of ranges of "
+         "blocks\n(`comm_traits::rows_in_parts`). Gradients: "
       << in_parts(true) << ".\nLocal steps: " << in_parts(false) << ".\n";
   return out.str();
 }

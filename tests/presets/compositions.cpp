@@ -337,13 +337,13 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
 }
 
 TEST_CASE("compositions: presets whose rows can be in parts are tested where pipelines are cut apart", "[presets][fast]") {
-  const std::string gradients = test_source("elastic_gradient_", "segments.cpp");
-  const std::string steps =
-      test_source("local_pipeline_", "apart.cpp") + test_source("local_pipeline_", "apart_policies.cpp");
+  std::string tests[] = {test_source("local_pipeline_", "apart.cpp"), test_source("elastic_gradient_", "segments.cpp")};
+  tests[0] += test_source("local_pipeline_", "apart_policies.cpp");
   for (const preset& p : communication) {
     INFO(p.name);
-    const std::string& tests = p.traits.exchanges_gradients ? gradients : steps;
-    CHECK((tests.find("presets::" + std::string{p.name} + "_options") != std::string::npos) == p.traits.rows_in_parts);
+    const bool is_named =
+        tests[p.traits.exchanges_gradients].find("presets::" + std::string{p.name} + "_options") != std::string::npos;
+    CHECK(is_named == p.traits.rows_in_parts);
   }
 }
 

@@ -341,9 +341,8 @@ TEST_CASE("compositions: presets whose rows can be in parts are tested where pip
   tests[0] += test_source("local_pipeline_", "apart_policies.cpp");
   for (const preset& p : communication) {
     INFO(p.name);
-    const bool is_named =
-        tests[p.traits.exchanges_gradients].find("presets::" + std::string{p.name} + "_options") != std::string::npos;
-    CHECK(is_named == p.traits.rows_in_parts);
+    const auto at = tests[p.traits.exchanges_gradients].find("presets::" + std::string{p.name} + "_options");
+    CHECK((at != std::string::npos) == p.traits.rows_in_parts);
   }
 }
 

@@ -148,12 +148,12 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors;
 }
 
-/// And whether rows can be of ranges of blocks, where those who exchange one hold different others. Gradients: unless they
-/// are gathered, or taken ahead (gaps). Local steps: all parameters at once, by pseudo-gradients of which all that is kept
+/// And whether rows can be of ranges of blocks, where those who exchange one hold different others. Gradients: whatever is
+/// kept of them is of a range. Local steps: all parameters at once, by pseudo-gradients of which all that is kept
 /// is kept for each parameter, or is a row's residual.
 constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
   if (!moves_with_blocks(m, keeps_factors) || m.tells) return false;
-  if (m.before_inner_step) return !m.accumulates && !by_path(m);
+  if (m.before_inner_step) return !by_path(m);
   const bool plain = m.single && m.anchored && !m.sends_anchor && !m.residual_in_parameters;
   return plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh && !m.trigger_talks &&
          !m.watches_movement && !m.meets;

@@ -98,8 +98,8 @@ struct compatible {
       "take detours through pipelines whose replicas step alone, and have other parameters. Use "
       "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
       "reroute, or comm::every_step; of other policies with redundant, redundant_forward and templates those that "
-      "exchange gradients of every step, and in parallel::pipeline comm::rounds of pseudo-gradients, whole; but not with "
-      "redundant_forward one that takes gradients ahead, at parameters that only the lost peer knows. "
+      "exchange gradients, and in parallel::pipeline comm::rounds of pseudo-gradients, whole; with redundant_forward none "
+      "that takes gradients ahead, at parameters of a lost peer's own, where others cannot repeat its forwards. "
       "docs/reference/rules.md#c8");
 };
 

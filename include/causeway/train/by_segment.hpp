@@ -81,9 +81,8 @@ class by_segment {
   /// The exchange of the first segment; those of the others come before it is over (`exchange`). Where gradients are
   /// gathered, and there are not enough: none, each adds its own.
   result<void> before_inner_step(auto& ctx) {
-    if constexpr (traits.gathers_samples) {
-      if (!ctx.announce_samples()) return for_each(ctx, [&](Policy& p) { return p.before_inner_step(ctx); });
-    }
+    const bool gathers = ctx.contribution().gathers_gradients() && !ctx.announce_samples();
+    if (gathers) return for_each(ctx, [&](Policy& p) { return p.before_inner_step(ctx); });
     CAUSEWAY_TRY(ctx.enter_exchange());  // it may change the segments, so none of their policies is at work
     CAUSEWAY_EXPECT(!parts_.empty());
     const segment_in_view shown{ctx, parts_.front()->blocks};

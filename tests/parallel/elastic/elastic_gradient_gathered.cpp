@@ -3,9 +3,8 @@
 // peers keep several stages: each range of blocks has a sum of its own.
 #include <causeway/parallel/elastic_pipeline.hpp>
 
-#include <causeway/presets/compressed.hpp>
-
 #include <cstdint>
+#include <initializer_list>
 
 #include "parallel/elastic/elastic_cases.hpp"
 #include "parallel/elastic/gradient_world.hpp"
@@ -25,7 +24,6 @@ using support::world_of;
 
 namespace {
 
-// presets::dedloc_options
 using redundant = support::with_redundant<gathering>;
 using redundant_forward = support::with_redundant_forward<gathering>;
 using templates = support::with_templates<gathering>;
@@ -34,12 +32,15 @@ using templates = support::with_templates<gathering>;
 template <class Policy>
 void whoever_is_killed(std::initializer_list<std::uint32_t> victims, std::uint64_t every) {
   const auto o = eight_steps(world_of<Policy>());
-  std::uint64_t apart = 0;
+  std::uint64_t apart = 0, resumed = 0;
   for (const std::uint32_t victim : victims) {
-    support::comes_to_whole_rounds<Policy>(o, victim, every,
-                                           [&](auto& w) { apart += support::was_cut_apart(w, o) ? 1 : 0; });
+    support::comes_to_whole_rounds<Policy>(o, victim, every, [&](auto& w) {
+      apart += support::was_cut_apart(w, o) ? 1 : 0;
+      for (std::uint32_t h = 0; h < o.hosts; ++h) resumed += w.at(h).resumed;
+    });
   }
   CHECK(apart > 0);
+  CHECK((resumed > 0) == decltype(Policy::recovery())::traits.keeps_work);
 }
 
 }  // namespace
@@ -100,4 +101,27 @@ TEMPLATE_TEST_CASE("gradient gathered: all peers are stopped in a round, and go 
     REQUIRE(w.finished() == o.hosts);
     CHECK(support::holders_agree(w, o.hosts) == quiet);
   }
+}
+
+TEMPLATE_TEST_CASE("gradient gathered: a run whose peers are all stopped goes on from the rounds that are saved",
+                   "[parallel][elastic][fast]", redundant, redundant_forward) {
+  support::stop_all_and_start_again([](const elastic_world_options& o) { return gradient_world<TestType>{o}; },
+                                    [](auto& w, const elastic_world_options& o) {
+                                      support::holders_agree(w, o.hosts);
+                                      CHECK(w.distance(in_whole_rounds(o)) < 5e-5);
+                                    });
+}
+
+TEMPLATE_TEST_CASE("gradient gathered: a peer that is told to go in the middle of a round hands over",
+                   "[parallel][elastic][fast]", redundant, redundant_forward, templates) {
+  auto o = eight_steps(world_of<TestType>());
+  o.told_to_go = {{1, 4}};
+  gradient_world<TestType> w{o};
+  w.wanted = o.hosts - 1;
+  w.boot();
+  w.run();
+  CHECK(support::errors_of(w, o.hosts).empty());
+  CHECK(w.finished() == o.hosts - 1);
+  CHECK(w.at(1).left);
+  CHECK(w.distance(in_whole_rounds(o)) < 5e-5);
 }

@@ -24,7 +24,6 @@ using support::elastic_world_options;
 using support::five_peers;
 using support::gradient_world;
 using support::parameters;
-using support::preset_of;
 using support::undisturbed_gradients;
 using support::whoever_is_killed;
 using support::with_redundant;
@@ -50,6 +49,10 @@ struct largest_with_feedback {
     return comm::rounds{axis::every{1}, axis::gradient{}, axis::error_feedback{},
                         axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = 8}}}}};
   }
+};
+template <class Options>
+struct preset_of {
+  static auto make() { return presets::make(Options{}); }
 };
 using low_rank = preset_of<presets::power_sgd_options>;
 using trees = preset_of<presets::netstorm_options>;  // likewise

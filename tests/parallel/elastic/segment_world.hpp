@@ -21,13 +21,7 @@
 
 namespace support {
 
-/// A policy as a world wants it.
-template <class Options>
-struct preset_of {
-  static auto make() { return causeway::presets::make(Options{}); }
-};
-
-/// And what becomes of lost stages.
+/// What becomes of lost stages, beside what makes a policy.
 template <class Policy>
 struct with_redundant : Policy {
   static auto recovery() { return causeway::stage::recovery::redundant{2}; }

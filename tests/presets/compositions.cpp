@@ -221,13 +221,18 @@ and policies in which it matters who was quicker: there all end, and replicas th
 
 )";
 
-std::string in_parts(bool gradients) {
+std::string names_of(bool (*which)(const comm_traits&)) {
   std::string names;
   for (const preset& p : communication) {
-    if (!p.traits.rows_in_parts || p.traits.exchanges_gradients != gradients) continue;
-    names += (names.empty() ? "`" : ", `") + std::string{p.name} + "`";
+    if (which(p.traits)) names += (names.empty() ? "`" : ", `") + std::string{p.name} + "`";
   }
   return names;
+}
+constexpr bool gradients_in_parts(const comm_traits& c) { return c.rows_in_parts && c.exchanges_gradients; }
+constexpr bool steps_in_parts(const comm_traits& c) { return c.rows_in_parts && !c.exchanges_gradients; }
+constexpr bool repeats_nowhere(const comm_traits& c) {
+  using pipelines = executor_of<parallel::pipeline<>, sums, fault::quorum<stage::recovery::redundant_forward>>;
+  return gradients_in_parts(c) && !rules::c8(c, pipelines::traits);
 }
 
 std::string page() {
@@ -259,7 +264,12 @@ std::string page() {
   out << "\nOf presets, `redundant`, `redundant_forward` and `templates` go with `every_step` and with those whose rows "
          "can be "
          "of ranges of blocks\n(`comm_traits::rows_in_parts`). Gradients: "
-      << in_parts(true) << ".\nLocal steps: " << in_parts(false) << ".\n";
+      << names_of(gradients_in_parts) << ".\nLocal steps: " << names_of(steps_in_parts)
+      << ".\nNot with `redundant_forward`: " << names_of(repeats_nowhere)
+      << ". A peer takes its gradients where its own last row would bring its blocks. Who repeats its forwards, to go on "
+         "from "
+         "them when it is\nlost, does not know that row: what it has is of other parameters than what went on from "
+         "there.\n";
   return out.str();
 }
 
@@ -320,7 +330,7 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
   CHECK(says_what_it_does(swapped_neighbours{}));
   std::string tests[3];
   for (const auto* of : {"recovery.cpp", "subspace.cpp", "swapped.cpp"}) tests[0] += test_source("elastic_", of);
-  for (const auto* of : {"recoveries.cpp", "segments.cpp"}) tests[1] += test_source("elastic_gradient_", of);
+  tests[1] = test_source("elastic_gradient_", "recoveries.cpp") + test_source("segment_", "world.hpp");
   for (const auto* of : {"recoveries.cpp", "apart.cpp"}) tests[2] += test_source("local_pipeline_", of);
   for (std::size_t c : {1U, 2U}) tests[c] += test_source("local_pipeline_", "world.hpp");
   for (const recovery_row& r : recoveries) {
@@ -337,7 +347,8 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
 }
 
 TEST_CASE("compositions: presets whose rows can be in parts are tested where pipelines are cut apart", "[presets][fast]") {
-  const std::string gradients = test_source("elastic_gradient_", "segments.cpp");
+  const std::string gradients = test_source("elastic_gradient_", "segments.cpp") +
+                                test_source("elastic_gradient_", "ahead.cpp") + test_source("whole_", "rounds.hpp");
   const std::string steps = test_source("local_pipeline_", "apart.cpp");
   for (const preset& p : communication) {
     INFO(p.name);

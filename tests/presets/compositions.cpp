@@ -155,10 +155,8 @@ bool is_tested(const preset& p, const place& where) {
 std::size_t count(std::string_view what) {
   std::size_t found = 0;
   for (const preset& p : communication) {
-    for (const place& where : places) {
-      const bool counts = what == "tested" ? is_tested(p, where) : outcome(p, where) == what;
-      found += counts ? 1U : 0U;
-    }
+    for (const place& where : places)
+      found += (what == "tested" ? is_tested(p, where) : outcome(p, where) == what) ? 1U : 0U;
   }
   return found;
 }
@@ -221,18 +219,14 @@ and policies in which it matters who was quicker: there all end, and replicas th
 
 )";
 
-std::string names_of(bool (*which)(const comm_traits&)) {
+std::string in_parts(bool gradients, bool unless_repeated = false) {
   std::string names;
   for (const preset& p : communication) {
-    if (which(p.traits)) names += (names.empty() ? "`" : ", `") + std::string{p.name} + "`";
+    if (!p.traits.rows_in_parts || p.traits.exchanges_gradients != gradients) continue;
+    if (unless_repeated && rules::c8(p.traits, {.repeats_work = true})) continue;
+    names += (names.empty() ? "`" : ", `") + std::string{p.name} + "`";
   }
   return names;
-}
-constexpr bool gradients_in_parts(const comm_traits& c) { return c.rows_in_parts && c.exchanges_gradients; }
-constexpr bool steps_in_parts(const comm_traits& c) { return c.rows_in_parts && !c.exchanges_gradients; }
-constexpr bool repeats_nowhere(const comm_traits& c) {
-  using pipelines = executor_of<parallel::pipeline<>, sums, fault::quorum<stage::recovery::redundant_forward>>;
-  return gradients_in_parts(c) && !rules::c8(c, pipelines::traits);
 }
 
 std::string page() {
@@ -261,15 +255,10 @@ std::string page() {
     }
     out << '\n';
   }
-  out << "\nOf presets, `redundant`, `redundant_forward` and `templates` go with `every_step` and with those whose rows "
-         "can be "
-         "of ranges of blocks\n(`comm_traits::rows_in_parts`). Gradients: "
-      << names_of(gradients_in_parts) << ".\nLocal steps: " << names_of(steps_in_parts)
-      << ".\nNot with `redundant_forward`: " << names_of(repeats_nowhere)
-      << ". A peer takes its gradients where its own last row would bring its blocks. Who repeats its forwards, to go on "
-         "from "
-         "them when it is\nlost, does not know that row: what it has is of other parameters than what went on from "
-         "there.\n";
+  out << "\nOf presets, `redundant`, `redundant_forward` and `templates` go with `every_step`, and with those whose rows "
+         "can be of\nranges of blocks (`comm_traits::rows_in_parts`). Gradients: "
+      << in_parts(true) << " (not with `redundant_forward`: " << in_parts(true, true)
+      << ").\nLocal steps: " << in_parts(false) << ".\n";
   return out.str();
 }
 
@@ -347,8 +336,8 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
 }
 
 TEST_CASE("compositions: presets whose rows can be in parts are tested where pipelines are cut apart", "[presets][fast]") {
-  const std::string gradients = test_source("elastic_gradient_", "segments.cpp") +
-                                test_source("elastic_gradient_", "ahead.cpp") + test_source("whole_", "rounds.hpp");
+  std::string gradients = test_source("whole_", "rounds.hpp");
+  for (const auto* of : {"segments.cpp", "ahead.cpp"}) gradients += test_source("elastic_gradient_", of);
   const std::string steps = test_source("local_pipeline_", "apart.cpp");
   for (const preset& p : communication) {
     INFO(p.name);

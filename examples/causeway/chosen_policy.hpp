@@ -222,7 +222,8 @@ class chosen_comm {
     causeway::comm_traits of_any = Traits;
     of_any.identical_replicas = false;
     const bool may = !(Traits.exchanges_gradients && Traits.rows_in_parts);  // gradients in parts have none of these
-    of_any.trains_paths = of_any.in_regions = of_any.looks_ahead = of_any.replays = may;
+    of_any.trains_paths = of_any.in_regions = of_any.replays = may;
+    of_any.looks_ahead = may || Traits.looks_ahead;
     of_any.draws_peers = of_any.divides_batches = of_any.talks_between = may;
     return of_any;
   }();

@@ -62,6 +62,10 @@ TEST_CASE("rules: rows of a stage are of the same blocks at all its holders", "[
   STATIC_REQUIRE(!rules::c8(rows, {.cut_apart = true}));  // micro-batches that go through other pipelines
   STATIC_REQUIRE(rules::c8({.exchanges_gradients = true, .sums_gradients = true}, {.cut_apart = true}));
   STATIC_REQUIRE(!rules::c8({.moves_with_blocks = true}, {.moves_blocks = true, .detours = true}));
+  constexpr comm_traits ahead{.exchanges_gradients = true, .rows_in_parts = true, .looks_ahead = true};
+  STATIC_REQUIRE(rules::c8(ahead, {.cut_apart = true, .rows_in_parts = true}));
+  STATIC_REQUIRE(!rules::c8(ahead, {.cut_apart = true, .rows_in_parts = true, .repeats_work = true}));
+  STATIC_REQUIRE(rules::c8(rows, {.cut_apart = true, .rows_in_parts = true, .repeats_work = true}));
 }
 
 TEST_CASE("rules: what a policy keeps goes with the blocks that move", "[policy][fast]") {

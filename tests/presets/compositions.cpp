@@ -155,10 +155,8 @@ bool is_tested(const preset& p, const place& where) {
 std::size_t count(std::string_view what) {
   std::size_t found = 0;
   for (const preset& p : communication) {
-    for (const place& where : places) {
-      const bool counts = what == "tested" ? is_tested(p, where) : outcome(p, where) == what;
-      found += counts ? 1U : 0U;
-    }
+    for (const place& where : places)
+      found += (what == "tested" ? is_tested(p, where) : outcome(p, where) == what) ? 1U : 0U;
   }
   return found;
 }
@@ -221,10 +219,11 @@ and policies in which it matters who was quicker: there all end, and replicas th
 
 )";
 
-std::string in_parts(bool gradients) {
+std::string in_parts(bool gradients, bool unless_repeated = false) {
   std::string names;
   for (const preset& p : communication) {
     if (!p.traits.rows_in_parts || p.traits.exchanges_gradients != gradients) continue;
+    if (unless_repeated && rules::c8(p.traits, {.repeats_work = true})) continue;
     names += (names.empty() ? "`" : ", `") + std::string{p.name} + "`";
   }
   return names;
@@ -257,9 +256,10 @@ std::string page() {
     out << '\n';
   }
   out << "\nOf presets ([each with each recovery](settings.md#what-goes-together)), `redundant`, `redundant_forward` and "
-         "`templates` go with `every_step` and with those whose rows can be of ranges of "
-         "blocks\n(`comm_traits::rows_in_parts`). Gradients: "
-      << in_parts(true) << ".\nLocal steps: " << in_parts(false) << ".\n";
+         "`templates` go with `every_step` and with those whose rows can be of\nranges of blocks "
+         "(`comm_traits::rows_in_parts`). Gradients: "
+      << in_parts(true) << " (not with `redundant_forward`: " << in_parts(true, true)
+      << ").\nLocal steps: " << in_parts(false) << ".\n";
   return out.str();
 }
 
@@ -320,7 +320,7 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
   CHECK(says_what_it_does(swapped_neighbours{}));
   std::string tests[3];
   for (const auto* of : {"recovery.cpp", "subspace.cpp", "swapped.cpp"}) tests[0] += test_source("elastic_", of);
-  for (const auto* of : {"recoveries.cpp", "segments.cpp"}) tests[1] += test_source("elastic_gradient_", of);
+  tests[1] = test_source("elastic_gradient_", "recoveries.cpp") + test_source("segment_", "world.hpp");
   for (const auto* of : {"recoveries.cpp", "apart.cpp"}) tests[2] += test_source("local_pipeline_", of);
   for (std::size_t c : {1U, 2U}) tests[c] += test_source("local_pipeline_", "world.hpp");
   for (const recovery_row& r : recoveries) {
@@ -337,8 +337,9 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
 }
 
 TEST_CASE("compositions: presets whose rows can be in parts are tested where pipelines are cut apart", "[presets][fast]") {
-  std::string tests[] = {test_source("local_pipeline_", "apart.cpp"), test_source("elastic_gradient_", "segments.cpp")};
+  std::string tests[] = {test_source("local_pipeline_", "apart.cpp"), test_source("whole_", "rounds.hpp")};
   tests[0] += test_source("local_pipeline_", "apart_policies.cpp");
+  for (const auto* of : {"segments.cpp", "ahead.cpp"}) tests[1] += test_source("elastic_gradient_", of);
   for (const preset& p : communication) {
     INFO(p.name);
     const auto at = tests[p.traits.exchanges_gradients].find("presets::" + std::string{p.name} + "_options");

@@ -65,6 +65,20 @@ struct adding {
 };
 static_assert(CommunicationPolicy<adding>);
 
+/// And takes gradients where all that it sees is one more.
+struct ahead : adding {
+  [[maybe_unused]] static constexpr comm_traits traits{
+      .exchanges_gradients = true, .moves_with_blocks = true, .rows_in_parts = true, .looks_ahead = true};
+  result<double> compute(auto& ctx, const auto& pass) {
+    for (float& x : ctx.parameters()) x += 1;
+    auto loss = pass();
+    for (float& x : ctx.parameters()) x -= 1;
+    return loss;
+  }
+  [[nodiscard]] ahead another() const { return {}; }
+};
+static_assert(CommunicationPolicy<ahead> && CommunicationPolicy<detail::by_segment<ahead>>);
+
 struct apart {
   static constexpr parallel_traits traits{.shares_gradient = true, .cut_apart = true, .rows_in_parts = true};
 };
@@ -131,4 +145,27 @@ TEST_CASE("by segment: a trainer has it where pipelines are cut apart and a poli
   CHECK(std::is_same_v<detail::policy_for<coded, apart>::type, detail::by_segment<coded>>);
   CHECK(std::is_same_v<detail::policy_for<coded, alike>::type, coded>);
   CHECK(std::is_same_v<detail::policy_for<comm::every_step<>, apart>::type, comm::every_step<>>);
+}
+
+TEST_CASE("by segment: gradients are taken ahead in each segment's blocks, by a pass that sees all", "[train][fast]") {
+  auto ctx = context();
+  detail::by_segment<ahead> all;
+  REQUIRE(all.start(ctx));
+  REQUIRE(all.take(ctx, std::vector<blocks>{{0, 1}, {2, 4}}));
+  for (float& x : ctx.parameters()) x = 1;
+  const auto seen = [&] {
+    std::vector<float> firsts;
+    for (std::int64_t b = 0; b < 4; ++b) {
+      const auto values = parallel::blocks_in(ctx.parameters(), ctx.view().segments, {b, b + 1}, 4);
+      for (const float v : values) CHECK(v == values.front());
+      firsts.push_back(values.front());
+    }
+    return firsts;
+  };
+  const auto loss = all.compute(ctx, [&]() -> result<double> {
+    CHECK(seen() == std::vector<float>{2, 1, 2, 2});
+    return 3.0;
+  });
+  CHECK(*loss == 3);
+  CHECK(seen() == std::vector<float>{1, 1, 1, 1});
 }

@@ -37,6 +37,8 @@ class global_samples {
   static constexpr bool accumulates = true;
 
   CAUSEWAY_DECL explicit global_samples(std::uint64_t target = 4096);
+  /// At the same round, and without the other's conversations: for a peer that has one for each of its ranges of blocks.
+  global_samples(const global_samples& other) : target_{other.target_}, round_{other.round_} {}
   global_samples(global_samples&&) noexcept = default;
   global_samples& operator=(global_samples&&) noexcept = default;
 

@@ -84,7 +84,8 @@ class elastic_pipeline {
                                           .shares_gradient = true,
                                           .gathers_together = true,
                                           .cut_apart = stage::cut_apart<Recovery>,
-                                          .rows_in_parts = stage::cut_apart<Recovery> && !stage::Rerouting<Recovery>};
+                                          .rows_in_parts = stage::cut_apart<Recovery> && !stage::Rerouting<Recovery>,
+                                          .repeats_work = Recovery::traits.keeps_work};
   static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(elastic_pipeline_options options = {}, Recovery recovery = Recovery{},
@@ -201,13 +202,14 @@ class elastic_pipeline {
     peer_.held.assigned(computes_, replica_);
     exchange_hooks hooks{.enter = [this, &ctx] { return enter(ctx); },
                          .exchanged = [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }};
-    hooks.enough = [this, &ctx] { return taken() || policy_.has_enough(peer_, whole_, ctx.step() + 1 == options_.steps); };
+    hooks.enough = [this, &ctx] { return taken() || has_enough(ctx.step()); };
     peer_.group->exchange_by(std::move(hooks));
     return {};
   }
 
   [[nodiscard]] bool by_policy() const { return policy_exchange::applies(peer_); }
   [[nodiscard]] bool taken() const { return vote_.taken(peer_.record()); }
+  [[nodiscard]] bool has_enough(std::uint64_t s) { return policy_.has_enough(peer_, s, whole_, s + 1 == options_.steps); }
   [[nodiscard]] std::uint64_t next_step() const { return policy_.gathered().next(peer_.record()); }
 
   // All of a step but the move of the parameters.
@@ -281,7 +283,7 @@ class elastic_pipeline {
   result<std::optional<cluster_inventory>> meet(auto& ctx, bool trains) {
     const std::int64_t layers = ctx.model().blocks();
     peer_inventory own = peer_.described(layers, ctx.log());
-    if (trains) own.peer.begun = gradient_.described(peer_.record(), ctx.model().part().ranges(layers));
+    if (trains) own.peer.begun = gradient_.described(peer_.record(), ctx.step(), ctx.model().part().ranges(layers));
     const auto ours = peer_.template agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
     return meetings_.meet(ctx, peer_, std::move(own), trains, ours);
   }

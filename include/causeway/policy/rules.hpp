@@ -44,9 +44,11 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
 }
 
 /// A mean of rows is of the same parameters in each: where peers have other blocks, there is a row for each range of them.
-/// And a gradient is of one loss only if its micro-batch met one replica's parameters.
+/// And a gradient is of one loss only if its micro-batch met one replica's parameters, whoever computes it: no replica's
+/// that steps alone, and none that only the lost peer knew.
 constexpr bool c8(comm_traits c, parallel_traits p) {
-  return (!p.cut_apart || c.sums_gradients || (p.rows_in_parts && c.rows_in_parts)) && !p.detours;
+  const bool same_rows = !p.cut_apart || c.sums_gradients || (p.rows_in_parts && c.rows_in_parts);
+  return same_rows && !p.detours && !(p.repeats_work && c.looks_ahead);
 }
 
 }  // namespace rules
@@ -96,7 +98,8 @@ struct compatible {
       "take detours through pipelines whose replicas step alone, and have other parameters. Use "
       "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
       "reroute, or comm::every_step; of other policies with redundant, redundant_forward and templates those that "
-      "exchange gradients of every step, and in parallel::pipeline comm::rounds of local steps. "
+      "exchange gradients, and in parallel::pipeline comm::rounds of local steps; with redundant_forward none that takes "
+      "gradients ahead, at parameters of a lost peer's own, where others cannot repeat its forwards. "
       "docs/reference/rules.md#c8");
 };
 

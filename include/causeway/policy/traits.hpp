@@ -58,6 +58,7 @@ struct parallel_traits {
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
   bool rows_in_parts = false;     ///< but ranges of them are exchanged one by one, where the policy can do that
+  bool repeats_work = false;      ///< peers repeat forwards of others, and go on from them when those are lost
   bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -74,8 +75,14 @@ class by_segment {
     return for_each(ctx, [&](Policy& p) { return p.start(ctx); });
   }
 
-  /// The exchange of the first segment; those of the others come before it is over (`exchange`).
+  /// Gradients, by `pass`, where each segment's blocks would be moved to by its own row.
+  result<double> compute(auto& ctx, const auto& pass) { return compute_from(ctx, 0, pass); }
+
+  /// The exchange of the first segment; those of the others come before it is over (`exchange`). Where gradients are
+  /// gathered, and there are not enough: none, each adds its own.
   result<void> before_inner_step(auto& ctx) {
+    const bool gathers = ctx.contribution().gathers_gradients() && !ctx.announce_samples();
+    if (gathers) return for_each(ctx, [&](Policy& p) { return p.before_inner_step(ctx); });
     CAUSEWAY_TRY(ctx.enter_exchange());  // it may change the segments, so none of their policies is at work
     CAUSEWAY_EXPECT(!parts_.empty());
     const segment_in_view shown{ctx, parts_.front()->blocks};
@@ -163,6 +170,14 @@ class by_segment {
       CAUSEWAY_TRY(f(p->policy));
     }
     return {};
+  }
+
+  /// Around the pass the blocks of all segments are moved; it sees the whole part.
+  result<double> compute_from(auto& ctx, std::size_t segment, const auto& pass) {
+    const segment_in_view shown{ctx, segment < parts_.size() ? parts_[segment]->blocks : nn::block_range{}};
+    if (segment == parts_.size()) return pass();
+    const std::function<result<double>()> next = [&] { return compute_from(ctx, segment + 1, pass); };
+    return parts_[segment]->policy.compute(ctx, next);
   }
 
   /// As a newcomer's: with what all hold alike, and nothing else.

@@ -8,29 +8,28 @@
 #include <causeway/optim/sparse_steps.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
-#include <causeway/stage/recovery_redundant.hpp>
-#include <causeway/stage/recovery_redundant_forward.hpp>
-#include <causeway/stage/recovery_templates.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <set>
-#include <string>
-#include <type_traits>
-#include <vector>
 
 #include "parallel/elastic/elastic_cases.hpp"
 #include "parallel/elastic/gradient_world.hpp"
 #include "parallel/elastic/newcomers.hpp"
+#include "parallel/elastic/segment_world.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
 using support::elastic_world_options;
+using support::five_peers;
 using support::gradient_world;
 using support::parameters;
 using support::undisturbed_gradients;
+using support::whoever_is_killed;
+using support::with_redundant;
+using support::with_redundant_forward;
+using support::with_templates;
+using support::world_of;
 
 namespace {
 
@@ -69,75 +68,6 @@ struct stella_train {
   static auto make() { return presets::make(presets::stella_train_options{.share = 0.5}); }
   static auto inner() { return optim::sparse_sgd{}; }
 };
-
-/// And what becomes of lost stages.
-template <class Policy>
-struct with_redundant : Policy {
-  static auto recovery() { return stage::recovery::redundant{2}; }
-};
-template <class Policy>
-struct with_redundant_forward : Policy {
-  static auto recovery() { return stage::recovery::redundant_forward{2}; }
-};
-template <class Policy>
-struct with_templates : Policy {
-  static auto recovery() { return support::three_block_templates(); }
-};
-
-/// Five peers make two pipelines, of two stages and of three.
-elastic_world_options five_peers() {
-  elastic_world_options o;
-  o.hosts = 5;
-  o.layers = 6;
-  o.micro_batches = 4;
-  o.steps = 6;
-  return o;
-}
-template <class Policy>
-elastic_world_options world_of() {
-  constexpr bool templates = std::is_same_v<decltype(Policy::recovery()), stage::recovery::templates>;
-  return templates ? five_peers() : support::two_pipelines();
-}
-
-/// Whether a peer had several ranges to exchange in some step.
-bool was_cut_apart(support::any_elastic_world& w, const elastic_world_options& o) {
-  for (std::uint32_t h = 0; h < o.hosts; ++h) {
-    for (const auto& [step, layout] : w.at(h).layouts) {
-      const auto segments = parallel::segments_of(layout, o.layers);
-      const auto own =
-          std::count_if(segments.begin(), segments.end(), [&](const auto& s) { return s.is_computed_by(w.at(h).id); });
-      if (own > 1) return true;
-    }
-  }
-  return false;
-}
-
-/// Whoever is lost, at `kills` network calls all over the run.
-template <class Policy, class Check>
-void whoever_is_killed(std::uint64_t kills, const Check& check) {
-  auto o = world_of<Policy>();
-  std::vector<support::distinct_calls> calls;
-  undisturbed_gradients<Policy>(o, &calls);
-  std::uint64_t apart = 0;
-  for (std::uint32_t victim = 0; victim < o.hosts; ++victim) {
-    const std::uint64_t from = (victim == 0 ? 2 : 1) * support::founded;
-    for (std::uint64_t k = 0; k < kills; ++k) {
-      o.victim = victim;
-      o.dies_at = from + victim + k * (calls[victim].count() - from) / kills;
-      o.back_after = k % 2 == 0 ? causeway::duration{0} : std::chrono::milliseconds{200};
-      INFO("host " << victim << " is killed at call " << o.dies_at);
-      gradient_world<Policy> w{o};
-      w.wanted = o.hosts - 1;
-      w.boot();
-      w.run();
-      CHECK(support::errors_of(w, o.hosts).empty());
-      CHECK(w.finished() >= o.hosts - 1);
-      check(w, o);
-      apart += was_cut_apart(w, o) ? 1 : 0;
-    }
-  }
-  CHECK(apart > 0);
-}
 
 }  // namespace
 

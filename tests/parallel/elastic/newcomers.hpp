@@ -13,29 +13,36 @@
 
 namespace support {
 
-/// A peer comes before each of the first `before` steps, where three are a pipeline and a spare one. `at_end(world,
+/// The last peer comes before each of the first `before` steps; the others are pipelines without it. `at_end(world,
 /// options)` says what else holds then.
 template <class World, class AtEnd>
-void newcomer_in_each_step(std::uint64_t before, std::uint64_t steps, AtEnd at_end) {
+void last_comes_in_each_step(const elastic_world_options& with, std::uint64_t before, AtEnd at_end) {
+  const std::uint32_t last = with.hosts - 1;
   for (std::uint64_t at = 1; at <= before; ++at) {
     INFO("it comes before step " << at);
-    auto o = two_pipelines();
-    o.steps = steps;
-    o.late = {3};
+    auto o = with;
+    o.late = {last};
     std::function<void()> come;
     o.before_step = [&](std::uint32_t, std::uint64_t step) {
       if (step == at && come) std::exchange(come, nullptr)();
     };
     World w{o};
-    come = [&] { w.boot(3); };
+    come = [&] { w.boot(last); };
     w.boot();
     w.run();
     CHECK(errors_of(w, o.hosts).empty());
-    CHECK(w.finished() == 4);
+    CHECK(w.finished() == o.hosts);
     holders_agree(w, o.hosts);
-    CHECK(w.at(3).received > 0);
+    CHECK(w.at(last).received > 0);
     at_end(w, o);
   }
+}
+/// Where three are a pipeline and a spare one.
+template <class World, class AtEnd>
+void newcomer_in_each_step(std::uint64_t before, std::uint64_t steps, AtEnd at_end) {
+  auto o = two_pipelines();
+  o.steps = steps;
+  last_comes_in_each_step<World>(o, before, at_end);
 }
 
 /// With it there are two pipelines.

@@ -29,9 +29,12 @@ class gathered_steps {
   /// Whether a step that is made in the layout of `peer` can be added, on all peers of the attempt alike: all have the same
   /// sum, or none, by what they say.
   CAUSEWAY_DECL [[nodiscard]] bool goes_on(const pipeline_peer& peer, const std::vector<exchange_share>& all) const;
-  /// The policy has added the step that is under way, of `samples`: whether there are enough, or the run ends with it. Else
-  /// that step is over: call once.
-  CAUSEWAY_DECL [[nodiscard]] bool enough_with(const pipeline_peer& peer, std::uint64_t samples, bool ends);
+  /// The policy adds step number `step`, of `samples`: whether there are enough, or the run ends with it. Else that step is
+  /// over. Asked again, it says the same.
+  CAUSEWAY_DECL [[nodiscard]] bool enough_with(const pipeline_peer& peer, std::uint64_t step, std::uint64_t samples,
+                                               bool ends);
+  /// The policy has dropped some of it, if the layout is another now: all give it up then, when they meet.
+  CAUSEWAY_DECL void laid_out(const stage::layout& l);
 
   /// The run has taken the round.
   CAUSEWAY_DECL void taken() noexcept;

@@ -53,9 +53,9 @@ class policy_exchange {
 
   /// Gradients of earlier steps that the policy has, to exchange them with that of the step under way.
   [[nodiscard]] const gathered_steps& gathered() const noexcept { return gathered_; }
-  /// Whether there are enough samples with the batch `b`, or the run ends with it. Else it is gathered: once a step.
-  [[nodiscard]] bool has_enough(const pipeline_peer& peer, const batch& b, bool ends) {
-    return gathered_.enough_with(peer, static_cast<std::uint64_t>(b.sequences), ends);
+  /// Whether there are enough samples with step number `step`, of batch `b`, or the run ends with it. Else it is gathered.
+  [[nodiscard]] bool has_enough(const pipeline_peer& peer, std::uint64_t step, const batch& b, bool ends) {
+    return gathered_.enough_with(peer, step, static_cast<std::uint64_t>(b.sequences), ends);
   }
   /// They are worth nothing any more, if there are any.
   void give_up(const pipeline_peer& peer) { gathered_.give_up(peer); }
@@ -77,6 +77,7 @@ class policy_exchange {
       own_.push_back(s);
       ranges.push_back(segments_[s].blocks);
     }
+    gathered_.laid_out(peer.layout);
     return divides(peer) ? peer.group->state().take_segments(ranges) : result<void>{};
   }
 

@@ -31,7 +31,11 @@ class step_gradient {
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
   /// See resumable_step.
   [[nodiscard]] std::uint64_t agreed() const noexcept { return kept_.agreed(); }
-  [[nodiscard]] stage::begun_step described(const step_record& record, std::vector<nn::block_range> keeps) const {
+  /// Of step number `step`. Work at another one is forgotten: several may begin with one state, where gradients are
+  /// gathered.
+  [[nodiscard]] stage::begun_step described(const step_record& record, std::uint64_t step,
+                                            std::vector<nn::block_range> keeps) {
+    if (std::exchange(step_, step) != step) kept_.forget();
     return kept_.described(record, std::move(keeps));
   }
   void forget() noexcept { kept_.forget(); }
@@ -79,6 +83,7 @@ class step_gradient {
   }
 
   resumable_step kept_;
+  std::uint64_t step_ = 0;  // that it is of
   bool resumes_ = false;
   std::uint64_t resumed_attempts_ = 0;
 };

@@ -27,8 +27,10 @@ CAUSEWAY_DECL bool gathered_steps::goes_on(const pipeline_peer& peer, const std:
   return std::all_of(all.begin(), all.end(), has_ours) && (ours == 0 || layout_ == name_of(peer.layout));
 }
 
-CAUSEWAY_DECL bool gathered_steps::enough_with(const pipeline_peer& peer, std::uint64_t samples, bool ends) {
+CAUSEWAY_DECL bool gathered_steps::enough_with(const pipeline_peer& peer, std::uint64_t step, std::uint64_t samples,
+                                               bool ends) {
   if (!is_of(peer.record())) steps_ = samples_ = 0;
+  if (step < peer.record().step + steps_) return false;
   of_ = peer.record().state;
   layout_ = name_of(peer.layout);
   exchanges_ = ends || samples_ + samples >= peer.group->state().round_samples ? 1 : 0;
@@ -36,6 +38,10 @@ CAUSEWAY_DECL bool gathered_steps::enough_with(const pipeline_peer& peer, std::u
   ++steps_;
   samples_ += samples;
   return false;
+}
+
+CAUSEWAY_DECL void gathered_steps::laid_out(const stage::layout& l) {
+  if (has_any() && layout_ != name_of(l)) layout_ = 0;
 }
 
 CAUSEWAY_DECL void gathered_steps::taken() noexcept {

@@ -275,7 +275,9 @@ class elastic_mirrors {
   }
 
   result<mirror_tally> tally_of(auto& ctx) {
-    if (ctx.exchanges_at_once()) return mirror_tally{};  // who is lost counts for nothing
+    if (ctx.exchanges_at_once()) {  // who is lost counts for nothing, and there are no groups
+      return mirror_tally{.regions = std::vector(ctx.entry().identities.size(), collective::region_label::any)};
+    }
     std::vector<std::vector<std::byte>> claims;
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
                                         heard_.claim(ctx.step(), label_.own), mirror_record::most_claim_bytes, claims,

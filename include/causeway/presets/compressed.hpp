@@ -195,9 +195,8 @@ struct gaia_asp_options {
   float threshold = 0.01F;                             ///< v_0
   std::uint32_t most_ahead = 4;                        ///< DS; 1: every step is a barrier
   std::vector<std::vector<net::peer_index>> groups{};  ///< all sites, hubs first; none: everybody talks to everybody
-  /// Where peers come and go, instead of `groups`: this peer's, and how many there are.
-  collective::region_label label{.fewest = 1};
-  std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next
+  collective::region_label label{.fewest = 1};  ///< where peers come and go, instead of groups: this site's, and how many
+  std::uint64_t record_samples = 0;             ///< where peers come and go, of all of them from one record to the next
 };
 using gaia_asp = comm::mirrors<detail::gaia_codec>;
 CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);

@@ -342,9 +342,8 @@ struct all_presets {
   }
   void mirrors() {
     presets::gaia_asp_options o{.threshold = 0.05F, .most_ahead = 2, .record_samples = 24};
-    for (; o.label.fewest < 3; ++o.label.fewest)
-      (*this)(
-          "gaia_asp", [o] { return make(o); }, 200, 8);  // and in two groups
+    const auto policy = [&o] { return make(o); };
+    for (; o.label.fewest < 3; ++o.label.fewest) (*this)("gaia_asp", policy, 200, 8);  // and in two groups
   }
   void paths() {
     (*this).template operator()<support::blocky>("dipaco", [] {

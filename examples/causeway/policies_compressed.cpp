@@ -3,7 +3,9 @@
 
 #include <causeway/presets/compressed.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "preset.hpp"
 
@@ -47,7 +49,12 @@ std::vector<policy> compressed_policies() {
           "gaia_asp", "the same when they come, among peers at their own pace; nobody is too far ahead", pace::nothing,
           {{"comm.group_size", "0"}},
           [](const settings& s, auto& o) {
-            if (s.comm.group_size > 0) o.groups = regions_of(s.net.peers, s.comm.group_size);
+            if (s.comm.group_size > 0) o.groups = regions_of(replicas_of(s), s.comm.group_size);
+            if (s.fault.policy == "quorum") {
+              const auto groups = static_cast<std::uint32_t>(std::exchange(o.groups, {}).size());
+              o.label.fewest = std::max(groups, 1U);
+              if (s.net.region >= 0) o.label.own = static_cast<std::uint32_t>(s.net.region);
+            }
             const std::uint64_t batches = shares_batches(s) ? 1 : s.net.peers;
             o.record_samples = steps_in_record * batches * static_cast<std::uint64_t>(s.train.batch);
           }),

@@ -347,6 +347,13 @@ causeway::result<void> validate(const settings& s) {
   if (trains_paths(s)) CAUSEWAY_TRY(validate_paths(s));
   CAUSEWAY_TRY(check_page_place(s.watch.page));
   const bool elastic = s.fault.policy == "quorum";
+  const bool has_groups = s.comm.policy == "gaia_asp" && (s.comm.group_size > 0 || s.net.region >= 0);
+  if (elastic && has_groups && s.parallel.policy != "data") {
+    return bad(
+        s.comm.group_size > 0 ? "comm.group_size" : "net.region",
+        "in pipelines and swarms whose peers come and go what a lost peer told is taken back, which a hub of gaia_asp "
+        "has mixed with others' changes; leave it out, or use --parallel.policy data");
+  }
   if (is_swarm(s)) CAUSEWAY_TRY(validate_swarm(s));
   if (has_servers(s)) CAUSEWAY_TRY(validate_servers(s));
   const bool hands_over = s.parallel.policy == "pipeline" && s.fault.policy == "quorum" && !steps_alone(s);
@@ -360,11 +367,6 @@ causeway::result<void> validate(const settings& s) {
     return bad("train.optimizer",
                "what a newcomer is given has not all of the state of " + s.train.optimizer + ", so " + s.comm.policy +
                    " with it needs a fixed set of peers; use adamw, lamb or nadam, or a policy with local steps");
-  }
-  if (elastic && s.comm.policy == "gaia_asp" && s.comm.group_size > 0) {
-    return bad("comm.group_size",
-               "groups of gaia_asp name peers by number, who come and go here; leave it out, or use "
-               "--fault.policy fail_stop");
   }
   if (elastic && !s.net.static_peers.empty()) return bad("net.static_peers", "peers of a quorum run join; use --net.join");
   if (!elastic && s.run.restart) return bad("run.restart", "goes with --fault.policy quorum");

@@ -305,7 +305,7 @@ std::vector<setting> table(settings& s) {
       make("net.join", s.net.join, "HOST:PORT of a peer of the run", local).also("join"),
       make("net.static_peers", s.net.static_peers, "HOST:PORT of all peers in order, instead of a rendezvous"),
       make("net.index", s.net.index, "this peer's wanted place; -1 = any", local).also("index").at_least(-1),
-      make("net.region", s.net.region, "ravnest and halos, quorum: this peer's region; -1 = the smallest", local)
+      make("net.region", s.net.region, "ravnest, halos and gaia_asp, quorum: this peer's region; -1 = the smallest", local)
           .at_least(-1),
       make("net.threads", s.net.threads, "compute threads of this peer; 0 = share the cores", local)
           .also("threads")

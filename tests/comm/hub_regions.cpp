@@ -4,19 +4,14 @@
 #include <causeway/optim/sgd.hpp>
 #include <causeway/presets/asynchronous.hpp>
 
-#include <algorithm>
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/counting.hpp"
 #include "support/elastic.hpp"
-#include "support/elastic_end.hpp"
+#include "support/regional_run.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -27,72 +22,21 @@ constexpr std::uint32_t unknown = collective::region_label::any;
 using rate = axis::outer<optim::sgd>;
 
 /// Peers in regions, of which some can be killed. What reaches the hub of hubs is a sum: outer SGD with rate 1.
-struct regional_run {
-  std::vector<std::uint32_t> regions{0, 0, 1, 1};  ///< of each peer
-  std::uint32_t fewest = 2;
+struct regional_run : support::regional_run {
   std::uint32_t pushes = 1000;  ///< more than there are: then regions push in records alone, and nothing stays in one
   float share = 0.25F;
-  std::uint64_t record_samples = 32;
-  support::elastic_options options{.peers = 4, .steps_per_round = 8, .rounds = 4};
-  std::function<void(support::elastic_run&)> during{};
 
-  std::map<std::uint32_t, std::vector<std::int32_t>> trained{};  ///< each peer's samples
-  std::vector<std::string> lines{};
-  std::vector<float> parameters{};
-  std::size_t records = 0;
-
-  [[nodiscard]] auto policy(std::uint32_t region) const {
-    return comm::async_parameter_server{axis::every{2}, rate{1.0F},
-                                        axis::regions<rate>{.pushes = pushes,
-                                                            .upper_share = share,
-                                                            .upper = rate{1.0F},
-                                                            .label = {.own = region, .fewest = fewest},
-                                                            .record_samples = record_samples}};
-  }
-
-  void run() {
-    const std::uint64_t samples = options.rounds * options.peers * options.batch * options.steps_per_round;
-    options.size = static_cast<std::int64_t>(samples);
-    options.trace = [this](std::string_view text) { lines.emplace_back(text); };
-    options.watches = [this](std::uint32_t host, std::span<const std::int32_t> tokens, auto) {
-      trained[host].insert(trained[host].end(), tokens.begin(), tokens.end());
+  [[nodiscard]] auto policy() const {
+    return [this](std::uint32_t region) {
+      return comm::async_parameter_server{axis::every{2}, rate{1.0F},
+                                          axis::regions<rate>{.pushes = pushes,
+                                                              .upper_share = share,
+                                                              .upper = rate{1.0F},
+                                                              .label = label(region),
+                                                              .record_samples = record_samples}};
     };
-    support::elastic_run* all = nullptr;
-    const auto make = [&](environment env, trainer_options to, std::int64_t size) {
-      std::uint32_t host = 0;
-      while (all->id(host) != env.group->identity()) ++host;
-      const auto trainers =
-          support::elastic_trainers<optim::sgd, support::counting>([this, host] { return policy(regions[host]); });
-      return trainers(std::move(env), to, size);
-    };
-    support::elastic_run cluster{make, options};
-    all = &cluster;
-    parameters = support::alike_at_the_end(cluster, options, during);
-    records = cluster.commits().size();
   }
-
-  /// How often a sample counts in what training came to.
-  [[nodiscard]] double count_of(std::int32_t sample) const {
-    return -double{parameters[static_cast<std::size_t>(sample)]} * 2 / 0.05;
-  }
-  [[nodiscard]] bool all_count(double least, double most) const {
-    for (std::int32_t t = 0; t < std::ssize(parameters); ++t) {
-      if (count_of(t) < least - 1e-3 || count_of(t) > most + 1e-3) return false;
-    }
-    return true;
-  }
-  /// Twice count only samples of these peers.
-  [[nodiscard]] bool twice_only(const std::vector<std::uint32_t>& hosts) {
-    for (std::int32_t t = 0; t < std::ssize(parameters); ++t) {
-      const auto has = [&](std::uint32_t h) { return std::count(trained[h].begin(), trained[h].end(), t) > 0; };
-      if (count_of(t) > 1.001 && std::none_of(hosts.begin(), hosts.end(), has)) return false;
-    }
-    return true;
-  }
-  [[nodiscard]] std::ptrdiff_t said(std::string_view what) const {
-    return std::count_if(lines.begin(), lines.end(),
-                         [&](const std::string& l) { return l.find(what) != std::string::npos; });
-  }
+  void run() { support::regional_run::run(policy()); }
 };
 
 }  // namespace
@@ -210,23 +154,14 @@ TEST_CASE("hub regions: without the hub of hubs regions go on", "[comm][fast]") 
 
 namespace {
 
-/// One peer dies at its n-th call of the network, and comes back a second later. A hub takes with it what it had; of
-/// another what it had pushed stays, and is trained on by somebody else, too. Gives the calls that it made.
+/// A hub takes with it what it had; of another what it had pushed stays, and is trained on by somebody else, too.
 std::uint64_t dies_at(std::uint32_t victim, std::uint64_t n, std::uint32_t pushes) {
   INFO("peer " << victim << " killed at call " << n << ", pushes up after " << pushes);
-  std::uint64_t calls = 0;
-  support::elastic_run* all = nullptr;
   regional_run r;
   r.pushes = pushes;
   r.record_samples = 24;
   r.options.rounds = 3;
-  r.options.dies_at_call = [&](std::uint32_t host) {
-    if (host != victim || calls++ != n) return false;
-    all->world().after(1s, [&, victim] { all->world().restart(victim); });
-    return true;
-  };
-  r.during = [&](support::elastic_run& cluster) { all = &cluster; };
-  r.run();
+  const std::uint64_t calls = r.run_with_death(victim, n, r.policy());
   CHECK(r.all_count(pushes > 2 ? 1 : 0, 2));
   CHECK(r.twice_only({victim}));
   return calls;

@@ -2,11 +2,13 @@
 #include <causeway/comm/mirror_core.hpp>
 
 #include <causeway/comm/mirrors.hpp>
+#include <causeway/core/thread_pool.hpp>
 #include <causeway/optim/sgd.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "support/simulated_runs.hpp"
@@ -36,7 +38,35 @@ support::simulated_run run(groups g, simulated_options o, std::uint32_t most_ahe
   return all;
 }
 
+/// What a core asks of a context.
+struct small_context {
+  std::vector<float> values{};
+  thread_pool workers{1};
+
+  thread_pool& pool() { return workers; }
+  std::span<float> parameters() { return values; }
+  void parameters_changed() {}
+  [[nodiscard]] static std::uint32_t self() { return 0; }
+};
+
 }  // namespace
+
+TEST_CASE("mirror core: where it is kept apart, a hub says of its own what it computed", "[comm][fast]") {
+  small_context ctx{{1.0F, 1.0F}};
+  comm::detail::mirror_core<codec> hub{codec{compress::no_transform{}, compress::significant{{.first = 0.25F}}}};
+  hub.begin(ctx.parameters());
+  hub.begin_audiences(2);
+  ctx.values = {0.5F, 0.75F};  // of this, another hub told 0.125 of the first value, which is not significant
+  hub.relayed[0] = 0.125F;
+  hub.audiences[1].copy[0] -= 0.125F;
+  hub.sent[0] -= 0.125F;
+  std::vector<float> told(2);
+  REQUIRE(hub.tell(ctx, [&](auto updates) { CHECK(hub.decode_add(ctx, updates, told, 1.0F)); }));
+  CHECK(told == std::vector<float>{0.375F, 0.25F});
+  CHECK(hub.relayed[0] == 0.125F);
+  hub.gather_own(ctx.parameters());
+  CHECK(hub.row == told);
+}
 
 TEST_CASE("mirror core: hubs pass on what their groups and the other hubs tell", "[comm][fast]") {
   // Peers that hear everything of everybody end nearer to the optimum of all samples than those who hear of their group.

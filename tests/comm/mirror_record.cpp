@@ -29,10 +29,12 @@ mirror_record heard(std::uint64_t name, std::size_t self, const std::vector<std:
 }  // namespace
 
 TEST_CASE("mirror record: a peer that is not there is counted as far as somebody has heard", "[comm][fast]") {
-  const std::vector claims{heard(5, 0, {4, 3, 2}).claim(40), heard(5, 2, {4, 3, 3}).claim(41), mirror_record{}.claim(0)};
+  const std::vector claims{heard(5, 0, {4, 3, 2}).claim(40, 0), heard(5, 2, {4, 3, 3}).claim(41, 7),
+                           mirror_record{}.claim(0, UINT32_MAX)};
   const auto tally = mirror_tally::of(claims, ids{11, 13, 14}, 6);
   REQUIRE(tally);
   CHECK(tally->record == 5);
+  CHECK(tally->regions == std::vector<std::uint32_t>{0, 7, UINT32_MAX});
   CHECK(tally->steps == ids{40, 41, 0});
   CHECK(tally->lost == ids{12});
   CHECK(tally->senders == ids{1});
@@ -41,7 +43,7 @@ TEST_CASE("mirror record: a peer that is not there is counted as far as somebody
 }
 
 TEST_CASE("mirror record: who has heard most gives what a lost peer told", "[comm][fast]") {
-  const std::vector claims{heard(5, 0, {4, 1, 0}).claim(40), heard(5, 2, {4, 3, 3}).claim(41)};
+  const std::vector claims{heard(5, 0, {4, 1, 0}).claim(40, 0), heard(5, 2, {4, 3, 3}).claim(41, 0)};
   const auto tally = mirror_tally::of(claims, ids{11, 13}, 6);
   REQUIRE(tally);
   CHECK(tally->updates == ids{3});
@@ -52,7 +54,7 @@ TEST_CASE("mirror record: who has heard most gives what a lost peer told", "[com
 }
 
 TEST_CASE("mirror record: one that begins anew has nothing of what it told before", "[comm][fast]") {
-  const std::vector claims{heard(5, 0, {4, 3, 0}).claim(40), mirror_record{}.claim(0)};
+  const std::vector claims{heard(5, 0, {4, 3, 0}).claim(40, 0), mirror_record{}.claim(0, 0)};
   const auto tally = mirror_tally::of(claims, ids{11, 12}, 6);
   REQUIRE(tally);
   CHECK(tally->lost == ids{12});
@@ -62,14 +64,14 @@ TEST_CASE("mirror record: one that begins anew has nothing of what it told befor
 }
 
 TEST_CASE("mirror record: nobody talks since a record that is still to come, and claims are looked at", "[comm][fast]") {
-  const std::vector claims{heard(5, 0, {1, 1, 0}).claim(40), heard(900, 1, {9, 9, 9}).claim(40)};
+  const std::vector claims{heard(5, 0, {1, 1, 0}).claim(40, 0), heard(900, 1, {9, 9, 9}).claim(40, 0)};
   const auto tally = mirror_tally::of(claims, ids{11, 13}, 6);
   REQUIRE(tally);
   CHECK(tally->record == 5);
   CHECK(tally->heard_by == ids{0});
   CHECK_FALSE(mirror_tally::of({std::vector<std::byte>(15)}, ids{11}, 6));
-  CHECK_FALSE(mirror_tally::of({std::vector<std::byte>(24)}, ids{11}, 6));
-  const auto wrong = mirror_tally::of({heard(5, 0, {}).claim(1), {}}, ids{11, 12}, 6);
+  CHECK_FALSE(mirror_tally::of({std::vector<std::byte>(32)}, ids{11}, 6));
+  const auto wrong = mirror_tally::of({heard(5, 0, {}).claim(1, 0), {}}, ids{11, 12}, 6);
   REQUIRE_FALSE(wrong);
   CHECK(wrong.error().culprit == 1);
 }

@@ -341,9 +341,9 @@ struct all_presets {
     if (what == how::at_every_call) check_of<support::quadratic, optim::sgd>(waits, 200, 8).at_every_call(0);
   }
   void mirrors() {
-    (*this)(
-        "gaia_asp",
-        [] { return make(presets::gaia_asp_options{.threshold = 0.05F, .most_ahead = 2, .record_samples = 24}); }, 200, 8);
+    presets::gaia_asp_options o{.threshold = 0.05F, .most_ahead = 2, .record_samples = 24};
+    const auto policy = [&o] { return make(o); };
+    for (; o.label.fewest < 3; ++o.label.fewest) (*this)("gaia_asp", policy, 200, 8);  // and in two groups
   }
   void paths() {
     (*this).template operator()<support::blocky>("dipaco", [] {

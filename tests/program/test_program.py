@@ -107,7 +107,7 @@ class Training(Program):
                     r = self.run_it("--peers", "3", "--steps", "24", "--comm.policy", name, "--fault.policy", fault, *local,
                                     "--comm.batch_samples", "24",
                                     *(["--comm.seconds", "0.05", "--comm.fewest_steps", "10"] if name == "a_edit" else []),
-                                    *(["--comm.group_size", "2"] if name == "gaia_asp" and fault == "fail_stop" else []),
+                                    *(["--comm.group_size", "2"] if name == "gaia_asp" else []),
                                     where=name + fault)
                     self.assertEqual(r.returncode, 0, r.stderr)
 
@@ -358,8 +358,9 @@ class BadInput(Program):
         self.fails(self.run_it("--comm.policy", "telepathy"), "invalid_argument", "diloco")
         self.fails(self.run_it("--comm.policy", "every_step", "--fault.policy", "quorum", "--train.optimizer", "muon"), "invalid_argument",
                    "train.optimizer", "adamw")
-        self.fails(self.run_it("--comm.policy", "gaia_asp", "--fault.policy", "quorum", "--comm.group_size", "2"), "invalid_argument",
-                   "comm.group_size", "by number")
+        for setting in ["comm.group_size", "net.region"]:
+            self.fails(self.run_it("--comm.policy", "gaia_asp", "--fault.policy", "quorum", "--parallel.policy", "pipeline", "--" + setting, "2"),
+                       "invalid_argument", setting, "taken back")
         self.fails(self.run_it("--comm.policy", "sparse_loco", "--comm.codec", "int8"), "invalid_argument", "comm.codec", "diloco")
         self.fails(self.run_it("--comm.policy", "demo", "--train.optimizer", "muon"), "invalid_argument", "sgd")
         self.fails(self.run_it("--comm.policy", "snoo", "--train.optimizer", "adamw"), "invalid_argument", "train.optimizer", "snoo")

@@ -29,9 +29,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
@@ -41,12 +41,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 template <class Core>
 class elastic_mirrors {
  public:
-  result<void> start(auto& ctx, Core& c, std::uint64_t record_samples) {
+  result<void> start(auto& ctx, Core& c, std::uint64_t record_samples, const collective::region_label& label) {
     if (record_samples == 0) {
       return fail(errc::invalid_argument, "mirrors",
                   "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
                   "record to the next, such as 32 steps of each peer");
     }
+    label_ = label;
     const bool restored = ctx.moves_blocks() && c.origin.size() == ctx.parameters().size();
     if (!restored) c.begin(ctx.parameters());
     c.outlives_others = true;
@@ -97,13 +98,11 @@ class elastic_mirrors {
 
   /// Before that, as long as others still train: hears them, and holds nobody.
   void stand_by(auto& ctx, Core& c) {
-    mirror_audience& all = c.audiences[0];
-    all.say(mirror_word::rests, c.clock);
-    while (all.is_in_reach() && !ctx.stand_by()) {
-      const auto m =
-          std::find_if(all.mirrors.begin(), all.mirrors.end(), [](const mirror& o) { return o.line != nullptr; });
-      rest_a_moment(ctx, *m);
+    for (mirror_audience& a : c.audiences) a.say(mirror_word::rests, c.clock);
+    while (c.is_in_reach() && !ctx.stand_by()) {
+      rest_a_moment(ctx, *first_mirror(c, [](const mirror& m) { return m.line != nullptr; }));
       hear_all(ctx, c);
+      if (c.passes_on) (void)c.pass_on(ctx);  // what is not finite is found in the record
     }
   }
 
@@ -178,7 +177,7 @@ class elastic_mirrors {
   // ---- between records ------------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool talks(auto& ctx, const Core& c) const {
-    return ctx.exchanges_at_once() ? heard_.name() != 0 : c.audiences[0].is_in_reach();
+    return ctx.exchanges_at_once() ? heard_.name() != 0 : c.is_in_reach();
   }
 
   result<void> tell(auto& ctx, Core& c) {
@@ -191,14 +190,18 @@ class elastic_mirrors {
   // What has arrived. Who cannot be heard any more is out of reach until the next record.
   void hear_all(auto& ctx, Core& c) {
     if (ctx.membership().is_swarm() && !talks(ctx, c)) return;  // it began anew, and does not know what was told before
-    for (mirror& m : c.audiences[0].mirrors) {
-      while (m.has_arrived()) hear(ctx, c, m);
+    for (mirror_audience& a : c.audiences) {
+      for (mirror& m : a.mirrors) {
+        while (m.has_arrived()) hear(ctx, c, a, m);
+      }
     }
   }
 
-  void hear(auto& ctx, Core& c, mirror& m) {
-    const auto news = c.hear(ctx, c.audiences[0], m, time_point{});
-    if (news && news->word == mirror_word::updates) heard_.keep(m.place, news->updates);
+  // What other hubs tell is counted by those who computed it.
+  void hear(auto& ctx, Core& c, mirror_audience& a, mirror& m) {
+    const auto news = c.hear(ctx, a, m, time_point{});
+    const bool counts = news && news->word == mirror_word::updates && &a == c.audiences.data();
+    if (counts) heard_.keep(m.place, news->updates);
     if (news) return;
     ctx.log()(severity::info, "peer " + std::to_string(heard_.peer(m.place)) + " is out of reach (" +
                                   std::string{to_string(news.error().code)} + "): nobody waits for it");
@@ -206,18 +209,19 @@ class elastic_mirrors {
   }
 
   void await_others(auto& ctx, Core& c, std::uint32_t most_ahead) {
-    auto& all = c.audiences[0].mirrors;
     const auto holds = [&](const mirror& m) { return m.holds(c.clock, most_ahead); };
     const time_point begin = ctx.clock().now();
     const time_point overdue = waits_.deadline(begin);
     bool waits = false;
     for (;;) {
-      const auto holder = std::find_if(all.begin(), all.end(), holds);
-      if (holder == all.end()) break;
+      const mirror* const holder = first_mirror(c, holds);
+      if (holder == nullptr) break;
       if (ctx.announce_samples() || (ctx.membership().is_swarm() && ctx.membership().exchange_waits())) return;
       if (ctx.clock().now() >= overdue) {
         waits_.overdue(ctx.clock().now() - begin);
-        for (mirror& m : all) m.rests = m.rests || holds(m);
+        for (mirror_audience& a : c.audiences) {
+          for (mirror& m : a.mirrors) m.rests = m.rests || holds(m);
+        }
         return;
       }
       waits = true;
@@ -227,12 +231,20 @@ class elastic_mirrors {
     if (waits) waits_.observe(ctx.clock().now() - begin);
   }
 
+  [[nodiscard]] static const mirror* first_mirror(const Core& c, auto&& is) {
+    for (const mirror_audience& a : c.audiences) {
+      const auto m = std::find_if(a.mirrors.begin(), a.mirrors.end(), is);
+      if (m != a.mirrors.end()) return &*m;
+    }
+    return nullptr;
+  }
+
   void rest_a_moment(auto& ctx, const mirror& m) {
     nap(*lines_, m.line->peer(), ctx.clock().now() + std::chrono::milliseconds{5});
   }
 
   void hang_up(Core& c) {
-    c.audiences[0].mirrors.clear();
+    c.hang_up();
     lines_.reset();
   }
 
@@ -263,10 +275,12 @@ class elastic_mirrors {
   }
 
   result<mirror_tally> tally_of(auto& ctx) {
-    if (ctx.exchanges_at_once()) return mirror_tally{};  // who is lost counts for nothing
+    if (ctx.exchanges_at_once()) {  // who is lost counts for nothing, and there are no groups
+      return mirror_tally{.regions = std::vector(ctx.entry().identities.size(), collective::region_label::any)};
+    }
     std::vector<std::vector<std::byte>> claims;
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
-                                        heard_.claim(ctx.step()), mirror_record::most_claim_bytes, claims,
+                                        heard_.claim(ctx.step(), label_.own), mirror_record::most_claim_bytes, claims,
                                         ctx.exchange_options()));
     return mirror_tally::of(claims, ctx.entry().identities, ctx.attempt());
   }
@@ -292,11 +306,20 @@ class elastic_mirrors {
     tally.note(counted_, present);
     lines_ = std::make_unique<net::any_transport>(ctx.membership().lasting());
     heard_.begin(ctx.attempt(), present, lines_->self());
-    collective::peer_group all(present.size());
-    std::iota(all.begin(), all.end(), net::peer_index{0});
-    c.audiences[0].meet(*lines_, all, c.most_bytes(ctx), c.clock);
+    const auto told = audiences_of(collective::regions_by_label(tally.regions, label_.fewest), lines_->self());
+    c.begin_audiences(told.size());
+    for (std::size_t a = 0; a < told.size(); ++a) {
+      c.audiences[a].meet(*lines_, told[a], c.most_bytes(ctx), c.clock);
+      for (mirror& m : c.audiences[a].mirrors) m.place = m.line->peer();
+    }
+    const bool was_hub = std::exchange(is_hub_, told.size() > 1);
+    if (is_hub_ && !was_hub) {
+      ctx.log()(severity::info, "this peer is the hub of a group of " + std::to_string(told[0].size()));
+    }
   }
 
+  collective::region_label label_;
+  bool is_hub_ = false;
   std::unique_ptr<net::any_transport> lines_;
   net::arrival_statistics waits_;  ///< for others, between records
 

@@ -5,6 +5,7 @@
 // What the copies of comm::mirrors say to each other, and what one of them knows of the others: how far they are, and
 // whether it has to wait for them.
 
+#include <causeway/collective/group_view.hpp>
 #include <causeway/comm/hub_line.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
@@ -23,6 +24,7 @@ enum class mirror_word : std::uint32_t {
   hello = 1,  ///< where my clock is
   barrier,    ///< what follows has something in it and may take long: do not begin a step without it
   updates,    ///< what is significant of the clock's changes, in the codec's message
+  passed_on,  ///< the same of what other hubs told a hub, which is no change of its own, at whatever clock
   done,       ///< nothing more will come
   rests,      ///< I make no steps until my next updates: do not wait for me
 };
@@ -57,7 +59,8 @@ struct mirror {
   CAUSEWAY_DECL [[nodiscard]] bool holds(std::uint64_t clock, std::uint32_t most_ahead) const;
 
   CAUSEWAY_DECL void say(mirror_word word, std::uint64_t clock);
-  /// Its next message, whose word is checked. `known` is the caller's to move when it has applied updates.
+  /// Its next message, whose word is checked. `known` is the caller's to move when it has applied updates. Who passes on
+  /// may rest.
   CAUSEWAY_DECL result<mirror_news> hear(time_point deadline);
 };
 
@@ -80,6 +83,10 @@ struct mirror_audience {
     return std::any_of(mirrors.begin(), mirrors.end(), [](const mirror& m) { return m.line != nullptr; });
   }
 };
+
+/// Whom a peer tells what it changes: its group; a hub, the first of one, then also the other hubs.
+CAUSEWAY_DECL [[nodiscard]] std::vector<collective::peer_group> audiences_of(const collective::region_list& groups,
+                                                                             net::peer_index self);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 

@@ -65,13 +65,14 @@ class mirror_record {
   /// All but the first `count` are forgotten.
   CAUSEWAY_DECL void keep_first(std::size_t sender, std::uint64_t count);
 
-  /// What this peer, which has taken so many inner steps, says to the others in the exchange of a record.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> claim(std::uint64_t steps) const;
+  /// What this peer, which has taken so many inner steps and is in this region (`collective::region_label::own`), says to
+  /// the others in the exchange of a record.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> claim(std::uint64_t steps, std::uint32_t region) const;
   [[nodiscard]] std::size_t peers() const noexcept { return peers_.size(); }
   void serialize(auto& ar) { ar(name_, self_, peers_, senders_, messages_); }
 
   static constexpr std::size_t most_senders = 4096;  ///< as membership::max_members
-  static constexpr std::size_t most_claim_bytes = (2 + 2 * most_senders) * sizeof(std::uint64_t);
+  static constexpr std::size_t most_claim_bytes = (3 + 2 * most_senders) * sizeof(std::uint64_t);
 
  private:
   std::uint64_t name_ = 0;
@@ -85,6 +86,7 @@ class mirror_record {
 struct mirror_tally {
   std::uint64_t record = 0;               ///< names the one since which those talk who do; 0: nobody does
   std::vector<std::uint64_t> steps{};     ///< inner steps that each peer has taken
+  std::vector<std::uint32_t> regions{};   ///< that each says that it is in
   std::vector<std::uint64_t> lost{};      ///< identities of those of that record who are not there, or begin anew
   std::vector<std::uint64_t> senders{};   ///< their places in it
   std::vector<std::uint64_t> updates{};   ///< how many of them somebody has heard

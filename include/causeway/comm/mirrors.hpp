@@ -23,7 +23,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -39,6 +38,10 @@ struct mirrors_options {
   /// Peers that are close to each other, in groups, the hub of each first: only hubs talk to those of other groups. All
   /// peers, each once. None: everybody talks to everybody.
   std::vector<std::vector<net::peer_index>> groups{};
+  /// Where peers come and go, instead of `groups`: this peer's group, and how many there are if so many peers are; the
+  /// first of a group is its hub from one record to the next. One: everybody talks to everybody. `fewest` is equal on all
+  /// peers. Not in pipelines and swarms.
+  collective::region_label label{.fewest = 1};
   /// Where peers come and go: samples of all of them from one record of the membership to the next. To be set there.
   std::uint64_t record_samples = 0;
 };
@@ -59,14 +62,14 @@ struct mirrors_options {
 /// checkpoints of different steps: what was under way then counts.
 ///
 /// Where peers come and go, a record does that: elastic_mirrors.hpp. A lost peer holds nobody, and takes with it only what
-/// nobody has heard. Groups are of numbered peers, who do not come and go.
+/// nobody of its group has heard. Groups are of one record, by what each peer says of itself (`label`).
 ///
 /// Codecs: of values, each message by itself; peers at different clocks have no masks in common.
 ///
-/// State: the parameters of the start, the copy (a hub's two), and the sum of what this peer has sent: 12 bytes a
-/// parameter; and room for one message of each other peer. Where peers come and go, also all messages since the last
-/// record. Sent in a step: the codec's message and 16 bytes to each other peer, f32 and an all-reduce at the start and at
-/// the end, or in each record. In a fixed set a lost peer is an error that names it.
+/// State: the parameters of the start, the copy (a hub's two; where peers come and go, also what it is to pass on), and the
+/// sum of what this peer has sent: 12 bytes a parameter; and room for one message of each other peer. Where peers come and
+/// go, also all messages since the last record. Sent in a step: the codec's message and 16 bytes to each other peer, f32
+/// and an all-reduce at the start and at the end, or in each record. In a fixed set a lost peer is an error that names it.
 template <compress::MessageCodec Codec = compress::sparse<compress::no_transform, compress::significant, compress::none>>
   requires(!compress::codec_traits{Codec::traits}.transform && !compress::codec_traits{Codec::traits}.shared_support)
 class mirrors {
@@ -89,7 +92,7 @@ class mirrors {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(check(ctx));
-    if (ctx.elastic()) return elastic_.start(ctx, core_, options_.record_samples);
+    if (ctx.elastic()) return elastic_.start(ctx, core_, options_.record_samples, options_.label);
     if (core_.origin.size() != ctx.parameters().size()) core_.begin(ctx.parameters());  // else from a checkpoint
     CAUSEWAY_TRY(meet(ctx));
     return add_up(ctx);
@@ -164,9 +167,14 @@ class mirrors {
       return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
     }
     if (ctx.numbered_peers() == 0 && !options_.groups.empty()) {
-      return fail(
-          errc::unsupported, "mirrors",
-          "groups name peers by their numbers, but peers come and go: leave `groups` empty, or use fault::fail_stop");
+      return fail(errc::unsupported, "mirrors",
+                  "groups name peers by their numbers, but peers come and go: leave `groups` empty, and say in `label` "
+                  "which group this peer is in, or use fault::fail_stop");
+    }
+    if (ctx.exchanges_at_once() && (options_.label.own != collective::region_label::any || options_.label.fewest > 1)) {
+      return fail(errc::unsupported, "mirrors",
+                  "in pipelines and swarms whose peers come and go what a lost peer told is taken back, which a hub has "
+                  "mixed with others' changes: leave `label` as it is");
     }
     if (!options_.groups.empty() && !collective::has_each_once(options_.groups, ctx.peers())) {
       return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
@@ -174,19 +182,11 @@ class mirrors {
     return ctx.stages().refuse_copies("mirrors", ctx.exchange_options());
   }
 
-  /// Whom a peer tells what it changes: all, or its group; a hub then also the other hubs.
-  [[nodiscard]] std::vector<collective::peer_group> audiences_of(net::peer_index self, std::uint32_t peers) const {
-    collective::peer_group all(peers);
-    std::iota(all.begin(), all.end(), net::peer_index{0});
-    if (options_.groups.empty()) return {all};
-    const collective::peer_group own = collective::group_of(options_.groups, self);
-    if (own.front() != self) return {own};
-    return {own, collective::hubs_of(options_.groups)};
-  }
-
   /// Lines to those who are told what this peer changes, and where their clocks are.
   result<void> meet(auto& ctx) {
-    const auto told = audiences_of(ctx.self(), ctx.peers());
+    collective::region_list groups = options_.groups;
+    if (groups.empty()) groups = collective::regions_by_label(std::vector(ctx.peers(), collective::region_label::any), 1);
+    const auto told = detail::audiences_of(groups, ctx.self());
     core_.audiences.resize(told.size());
     for (std::size_t a = 0; a < told.size(); ++a) {
       core_.audiences[a].meet(ctx.transport(), told[a], core_.most_bytes(ctx), core_.clock);

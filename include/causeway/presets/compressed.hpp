@@ -13,6 +13,7 @@
 #include <causeway/axis/merge_rule.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/collective/group_view.hpp>
 #include <causeway/collective/norm_aggregators.hpp>
 #include <causeway/comm/mirrors.hpp>
 #include <causeway/comm/rounds.hpp>
@@ -194,7 +195,8 @@ struct gaia_asp_options {
   float threshold = 0.01F;                             ///< v_0
   std::uint32_t most_ahead = 4;                        ///< DS; 1: every step is a barrier
   std::vector<std::vector<net::peer_index>> groups{};  ///< all sites, hubs first; none: everybody talks to everybody
-  std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next
+  collective::region_label label{.fewest = 1};  ///< where peers come and go, instead of groups: this site's, and how many
+  std::uint64_t record_samples = 0;             ///< where peers come and go, of all of them from one record to the next
 };
 using gaia_asp = comm::mirrors<detail::gaia_codec>;
 CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,13 @@ struct mirrored {
 /// All of each step is told, and nobody goes on without it.
 struct in_step {
   [[nodiscard]] static auto policy() { return make(every_three_steps(1e-9F, 1)); }
+};
+
+/// A hub would mix what a lost replica told with others' changes.
+struct grouped {
+  [[nodiscard]] static auto policy() {
+    return make(presets::gaia_asp_options{.label = {.fewest = 2}, .record_samples = 12});
+  }
 };
 
 /// What both have moved in each step counts. Once step `lost` was made with what both had told before, of the one that is
@@ -54,6 +62,13 @@ TEST_CASE("local pipeline: replicas that tell each other all of each step make t
           "[parallel][elastic][fast]") {
   const auto o = support::two_pipelines();
   CHECK(support::off(support::undisturbed<in_step>(o), by_hand(o), o.layers) < 1e-4);
+}
+
+TEST_CASE("local pipeline: groups of mirrors are refused", "[parallel][elastic][fast]") {
+  support::local_world<grouped> w{support::two_pipelines()};
+  w.boot();
+  w.run();
+  CHECK(w.at(0).error.find("what a lost peer told is taken back, which a hub has mixed") != std::string::npos);
 }
 
 // A peer of the other pipeline than host 0's is killed before the fifth step, which host 0 makes with all that was told.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "parallel/swarm/local_swarm_cases.hpp"
@@ -26,6 +27,10 @@ struct mirrored {
 /// All of each step is told, and nobody goes on without it.
 struct in_step {
   [[nodiscard]] static auto policy() { return make(every_three_steps(1e-9F, 1)); }
+};
+/// A hub would mix what a lost peer told with others' changes.
+struct grouped {
+  [[nodiscard]] static auto policy() { return make(presets::gaia_asp_options{.label = {.own = 1}, .record_samples = 24}); }
 };
 using telling = support::preset_rounds<mirrored>;
 using telling_all = support::preset_rounds<in_step>;
@@ -76,6 +81,13 @@ support::named_parameters with_one_pair_lost(const support::swarm_world_options&
 }
 
 }  // namespace
+
+TEST_CASE("local swarm: groups of mirrors are refused", "[parallel][local_swarm][fast]") {
+  support::local_swarm_of<support::preset_rounds<grouped>> swarm{support::two_stages()};
+  swarm.boot();
+  swarm.run(10s);
+  CHECK(swarm.at(0).error.find("what a lost peer told is taken back, which a hub has mixed") != std::string::npos);
+}
 
 TEST_CASE("local swarm: pairs of peers that tell each other all of each step make the sum of two whole models",
           "[parallel][fast]") {

@@ -23,7 +23,7 @@ CAUSEWAY_DECL result<mirror_news> mirror::hear(time_point deadline) {
   CAUSEWAY_ASSIGN(auto bytes, line->take(deadline));
   CAUSEWAY_ASSIGN(const auto h, take_header<mirror_header>(bytes, line->peer()));
   const bool next = met && h.clock == known + 1;
-  rests = false;
+  rests = rests && h.word == mirror_word::passed_on;
   if (h.word == mirror_word::hello && !met) {
     met = true;
     known = announced = h.clock;
@@ -33,7 +33,7 @@ CAUSEWAY_DECL result<mirror_news> mirror::hear(time_point deadline) {
     rests = true;
   } else if (h.word == mirror_word::done && met && h.clock == known) {
     known = no_more;
-  } else if (h.word != mirror_word::updates || !next) {
+  } else if (h.word == mirror_word::passed_on ? !met || h.clock != known : h.word != mirror_word::updates || !next) {
     return fail(errc::protocol, "peer " + std::to_string(line->peer()),
                 "it sent what makes no sense after its clock " + std::to_string(known));
   }
@@ -61,6 +61,13 @@ CAUSEWAY_DECL void mirror_audience::meet(net::any_transport& transport, const st
 
 CAUSEWAY_DECL void mirror_audience::say(mirror_word word, std::uint64_t clock) {
   for (mirror& m : mirrors) m.say(word, clock);
+}
+
+CAUSEWAY_DECL std::vector<collective::peer_group> audiences_of(const collective::region_list& groups,
+                                                               net::peer_index self) {
+  const collective::peer_group own = collective::group_of(groups, self);
+  if (own.front() != self || groups.size() == 1) return {own};
+  return {own, collective::hubs_of(groups)};
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail

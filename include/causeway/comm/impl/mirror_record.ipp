@@ -83,8 +83,8 @@ CAUSEWAY_DECL void mirror_record::keep(std::size_t sender, std::span<const std::
   messages_.emplace_back(updates.begin(), updates.end());
 }
 
-CAUSEWAY_DECL std::vector<std::byte> mirror_record::claim(std::uint64_t steps) const {
-  std::vector<std::uint64_t> words{name_, steps};
+CAUSEWAY_DECL std::vector<std::byte> mirror_record::claim(std::uint64_t steps, std::uint32_t region) const {
+  std::vector<std::uint64_t> words{name_, steps, region};
   for (std::size_t p = 0; p < peers_.size(); ++p) {
     words.push_back(peers_[p]);
     words.push_back(count(p));
@@ -93,10 +93,11 @@ CAUSEWAY_DECL std::vector<std::byte> mirror_record::claim(std::uint64_t steps) c
   return {bytes.begin(), bytes.end()};
 }
 
-/// A claim's numbers: a record, steps, and then of each peer of that record its identity and how many updates were heard.
+/// A claim's numbers: a record, steps, a region, and then of each peer of that record its identity and how many updates
+/// were heard.
 CAUSEWAY_DECL result<std::vector<std::uint64_t>> words_of_claim(std::span<const std::byte> bytes, std::size_t from) {
   std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
-  if (words.size() < 2 || bytes.size() % (2 * sizeof(std::uint64_t)) != 0) {
+  if (words.size() % 2 == 0 || words.size() < 3 || bytes.size() % sizeof(std::uint64_t) != 0) {
     error e = fail(errc::protocol, "mirrors", "a claim of " + std::to_string(bytes.size()) + " bytes, which none has");
     e.culprit = static_cast<std::uint32_t>(from);
     return e;
@@ -112,6 +113,7 @@ CAUSEWAY_DECL result<mirror_tally> mirror_tally::of(const std::vector<std::vecto
   for (const auto& bytes : claims) {
     CAUSEWAY_ASSIGN(auto words, words_of_claim(bytes, all.size()));
     tally.steps.push_back(words[1]);
+    tally.regions.push_back(static_cast<std::uint32_t>(words[2]));
     if (words[0] < now) tally.record = std::max(tally.record, words[0]);
     all.push_back(std::move(words));
   }
@@ -119,19 +121,20 @@ CAUSEWAY_DECL result<mirror_tally> mirror_tally::of(const std::vector<std::vecto
   const std::size_t first = static_cast<std::size_t>(
       std::find_if(all.begin(), all.end(), [&](const auto& words) { return words[0] == tally.record; }) - all.begin());
   const auto talks = [&](std::size_t p) { return all[p][0] == tally.record && all[p].size() == all[first].size(); };
-  for (std::size_t s = 0; 2 + 2 * s < all[first].size(); ++s) {
-    const std::uint64_t peer = all[first][2 + 2 * s];
+  for (std::size_t s = 0; 3 + 2 * s < all[first].size(); ++s) {
+    const std::uint64_t peer = all[first][3 + 2 * s];
+    const auto heard = [&](std::size_t by) { return all[by][4 + 2 * s]; };
     std::size_t best = first;
     bool is_here = false;
     for (std::size_t p = 0; p < all.size(); ++p) {
       if (!talks(p)) continue;
       is_here = is_here || present[p] == peer;
-      if (all[p][3 + 2 * s] > all[best][3 + 2 * s]) best = p;
+      if (heard(p) > heard(best)) best = p;
     }
-    if (is_here || all[best][3 + 2 * s] == 0) continue;
+    if (is_here || heard(best) == 0) continue;
     tally.lost.push_back(peer);
     tally.senders.push_back(s);
-    tally.updates.push_back(all[best][3 + 2 * s]);
+    tally.updates.push_back(heard(best));
     tally.heard_by.push_back(best);
   }
   return tally;

@@ -57,7 +57,7 @@ CAUSEWAY_DECL gaia make(const gaia_options& o) {
 }
 
 CAUSEWAY_DECL gaia_asp make(const gaia_asp_options& o) {
-  return gaia_asp{{.most_ahead = o.most_ahead, .groups = o.groups, .record_samples = o.record_samples},
+  return gaia_asp{{.most_ahead = o.most_ahead, .groups = o.groups, .label = o.label, .record_samples = o.record_samples},
                   detail::gaia_codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}}};
 }
 

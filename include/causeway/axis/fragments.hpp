@@ -55,20 +55,22 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
   {bool{F::single}};
 };
 
-/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
-/// not here are empty.
+/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last, and one more
+/// for a table that both ends share, the segment `table`; what is not here is empty.
 CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
-                                                                std::size_t length, std::size_t layers);
+                                                                std::size_t length, std::size_t layers, bool shares_table,
+                                                                std::size_t table);
 
 /// Those of the part of a model that this peer holds. They are those of the whole model, so that all its stages exchange
 /// them after the same steps. Where peers that exchange hold different blocks, all parameters at once are as many rows as
-/// there are blocks.
+/// there are blocks, and a table of both ends is one more.
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
-  if constexpr (F::single && requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
+  if constexpr (F::single && requires { ctx.membership().rows_by_block(), ctx.model().shares_table(); }) {
     if (ctx.membership().rows_by_block()) {
-      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()),
+                           ctx.model().shares_table(), ctx.model().tied_table());
     }
   }
   if constexpr (!F::single && requires { ctx.model().declared_parameters(); }) {

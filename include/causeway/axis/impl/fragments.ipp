@@ -70,8 +70,9 @@ CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
-                                                  std::size_t layers) {
-  return detail::cut_by(segments, length, layers, [&](std::size_t s) {
+                                                  std::size_t layers, bool shares_table, std::size_t table) {
+  return detail::cut_by(segments, length, layers + (shares_table ? 1 : 0), [&](std::size_t s) {
+    if (s == table) return layers;
     return static_cast<std::size_t>(std::clamp(segments[s].block, 0, static_cast<int>(layers) - 1));
   });
 }

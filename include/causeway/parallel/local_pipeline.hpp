@@ -286,6 +286,7 @@ class local_pipeline {
   result<void> begin_anew(auto& ctx) {
     if (!progress_.join_cohort(peer_, ctx.step())) return {};
     peer_.group->state().begin_anew();
+    peer_.held.count_without(ctx, peer_.record());
     ctx.resume_at(peer_.record().step);
     begins_anew_ = true;
     return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(peer_.record().step));

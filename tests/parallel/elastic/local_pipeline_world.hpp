@@ -338,9 +338,9 @@ void spare_peers_take_over(elastic_world_options o, std::uint64_t until, std::ui
 
 /// One of three is killed at every `every`th call: a stage that nobody has any more is had again from what is saved. A
 /// round that begins anew is the very same one, where all parameters are exchanged together. Where the spare one was lost
-/// they may be `most` off.
+/// they may be `most` off. `first`: a call after which the first round is over.
 template <class Options>
-void lost_stages_come_back(std::uint64_t every, double most = 0) {
+void lost_stages_come_back(std::uint64_t every, double most = 0, std::uint64_t first = founded) {
   auto o = two_pipelines();
   o.hosts = 3;
   o.steps = 15;
@@ -348,7 +348,7 @@ void lost_stages_come_back(std::uint64_t every, double most = 0) {
   const parameters quiet = undisturbed<Options>(o);
   std::uint64_t went_back = 0;
   for (std::uint32_t victim = 0; victim < 3; ++victim) {
-    for (std::uint64_t n = founded + (victim == 0 ? 70 : 0);; n += every) {
+    for (std::uint64_t n = first + (victim == 0 ? 70 : 0);; n += every) {
       INFO("host " << victim << " is killed at call " << n);
       o.victim = victim;
       o.dies_at = n;

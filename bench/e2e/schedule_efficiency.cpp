@@ -97,6 +97,7 @@ class clocked_gpt {
   [[nodiscard]] std::int64_t width() const { return model_.width(); }
   [[nodiscard]] const nn::model_part& part() const { return model_.part(); }
   [[nodiscard]] std::size_t tied_table() const { return model_.tied_table(); }
+  [[nodiscard]] bool shares_table() const { return model_.shares_table(); }
   [[nodiscard]] bool joined_ends() const { return model_.joined_ends(); }
   [[nodiscard]] parameter_store declared_parameters() const { return model_.declared_parameters(); }
   result<nn::stage_pass> forward_stage(tape_type& t, nn::block_range r, const nn::micro_batch& b, tensor boundary,

@@ -74,6 +74,7 @@ struct language_model final : whole_model<M> {
   std::int64_t width() override { return model.width(); }
   const causeway::nn::model_part& part() override { return model.part(); }
   std::size_t tied_table() override { return model.tied_table(); }
+  bool shares_table() override { return model.shares_table(); }
   bool joined_ends() override { return model.joined_ends(); }
   causeway::nn::embedding_tables embedding() override { return model.embedding(); }
   causeway::nn::embedding_values initial_embedding() override { return model.initial_embedding(); }

@@ -72,6 +72,7 @@ class chosen_model {
     virtual std::int64_t width() { return 0; }
     virtual const causeway::nn::model_part& part() { std::abort(); }
     virtual std::size_t tied_table() { return 0; }
+    virtual bool shares_table() { return false; }
     virtual bool joined_ends() { return false; }
     virtual causeway::nn::embedding_tables embedding() { return {}; }
     virtual causeway::nn::embedding_values initial_embedding() { return {}; }
@@ -139,6 +140,7 @@ class chosen_model {
   [[nodiscard]] std::int64_t width() const { return it_->width(); }
   [[nodiscard]] const causeway::nn::model_part& part() const { return it_->part(); }
   [[nodiscard]] std::size_t tied_table() const { return it_->tied_table(); }
+  [[nodiscard]] bool shares_table() const { return it_->shares_table(); }
   [[nodiscard]] bool joined_ends() const { return it_->joined_ends(); }
   [[nodiscard]] causeway::parameter_store declared_parameters() const { return it_->declared_parameters(); }
   [[nodiscard]] causeway::nn::embedding_tables embedding() const { return it_->embedding(); }

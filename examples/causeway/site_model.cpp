@@ -46,6 +46,7 @@ struct shared_model final : chosen_model::face {
   std::int64_t width() override { return own().width(); }
   const causeway::nn::model_part& part() override { return own().part(); }
   std::size_t tied_table() override { return own().tied_table(); }
+  bool shares_table() override { return own().shares_table(); }
   causeway::parameter_store declared_parameters() override { return own().declared_parameters(); }
 
   chosen_model& own() { return all.model(); }

@@ -67,6 +67,7 @@ class timed_stages {
   [[nodiscard]] std::int64_t width() const { return width_; }
   [[nodiscard]] const causeway::nn::model_part& part() const { return part_; }
   [[nodiscard]] std::size_t tied_table() const { return causeway::nn::not_held; }
+  [[nodiscard]] bool shares_table() const { return false; }
   [[nodiscard]] bool joined_ends() const { return false; }
   [[nodiscard]] causeway::parameter_store declared_parameters() const {
     causeway::parameter_store all;

@@ -27,7 +27,7 @@ struct fragment {
   std::size_t size = 0;
   std::vector<index_range> padding{};
   std::size_t number = 0;         ///< of the fragment that it is, or a block's part of
-  std::size_t block = any_block;  ///< that it is a part of, where rows are of single blocks
+  std::size_t block = any_block;  ///< that it is a part of, where rows are of single blocks; a table of both ends is one
   static constexpr std::size_t any_block = SIZE_MAX;
 
   /// Whether the row is the whole buffer as it lies.
@@ -46,6 +46,7 @@ struct whole_model {
   std::span<const parameter_segment> segments{};
   std::size_t length = 0;
   std::size_t blocks = 0;
+  bool shares_table = false;  ///< the first tensor is at both ends
 };
 
 namespace detail {
@@ -64,10 +65,11 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
   {bool{F::single}};
 };
 
-/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
-/// not here are empty.
+/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last, and one more
+/// for a table that both ends share, the segment `table`; what is not here is empty.
 CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
-                                                                std::size_t length, std::size_t layers);
+                                                                std::size_t length, std::size_t layers, bool shares_table,
+                                                                std::size_t table);
 
 /// The same of a model that is cut: each of the `fragments` of the whole model block by block, without those that are empty
 /// wherever they are.
@@ -76,22 +78,25 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const 
                                                                 std::span<const fragment> fragments);
 
 /// Those of the part of a model that this peer holds. They are those of the whole model, so that all its stages exchange
-/// them after the same steps. Where peers that exchange hold different blocks, each is as many rows as it has blocks.
+/// them after the same steps. Where peers that exchange hold different blocks, each is as many rows as it has blocks, and a
+/// table of both ends is one more.
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
   bool by_block = false;
-  std::size_t layers = 0;
-  if constexpr (requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
+  if constexpr (requires { ctx.membership().rows_by_block(), ctx.model().shares_table(); }) {
     by_block = ctx.membership().rows_by_block();
-    layers = static_cast<std::size_t>(ctx.model().blocks());
+    if (F::single && by_block) {
+      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()),
+                           ctx.model().shares_table(), ctx.model().tied_table());
+    }
   }
-  if (F::single && by_block) return single_blocks(view.segments, view.values.size(), layers);
   if constexpr (!F::single && requires { ctx.model().declared_parameters(); }) {
     const parameter_store all = ctx.model().declared_parameters();
-    const whole_model of{all.segments(), static_cast<std::size_t>(all.length()), layers};
+    whole_model of{all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())};
     if (!by_block) return detail::numbered(fragments.cut(view.segments, view.values.size(), of));
     CAUSEWAY_ASSIGN(const auto cut, fragments.cut(of.segments, of.length, of));
+    if constexpr (requires { ctx.model().shares_table(); }) of.shares_table = ctx.model().shares_table();
     return single_blocks(view.segments, view.values.size(), of, cut);
   } else {
     return detail::numbered(fragments.cut(view.segments, view.values.size(), whole_model{}));

@@ -72,10 +72,10 @@ class language_model {
   [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
   /// Embedding and output layer are one block, the first.
   [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
-  /// What of the model is here.
-  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
+  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }  ///< what of the model is here
   /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
   [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
+  [[nodiscard]] bool shares_table() const noexcept { return options().tie && !joined_ends(); }  ///< if it has one at all
   /// The segments of the embedding; `not_held` where the model has none here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
   /// The share of values dropped in training, after the embedding and of what blocks add.

@@ -23,7 +23,6 @@
 #include <causeway/parallel/elastic/step_group.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/stage_model.hpp>
-#include <causeway/parallel/tied_table.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/layout.hpp>
@@ -68,7 +67,8 @@ struct local_pipeline_options {
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
 /// begins anew. Needs an environment whose group is a member or a pipeline_group, fault::quorum, an inner
 /// optimizer whose state can be divided (optim::Divisible), and a policy with comm_traits::moves_with_blocks (rule C7);
-/// with `rows_in_parts` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it is then.
+/// with `rows_in_parts` where replicas are cut apart (rule C8), or both ends of the model share a token table (else start()
+/// is errc::unsupported; with streamed_steps always). The trainer stays where it is then.
 ///
 /// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
 /// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
@@ -94,8 +94,7 @@ class local_pipeline {
 
   explicit local_pipeline(local_pipeline_options options = {}, Recovery recovery = Recovery{},
                           Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : peer_{.by_block = stage::cut_apart<Recovery>},
-        options_{std::move(options)},
+      : options_{std::move(options)},
         recovery_{std::move(recovery)},
         steps_{std::move(schedule)},
         codec_{std::move(codec)} {}
@@ -178,14 +177,15 @@ class local_pipeline {
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
+    peer_.by_block = stage::cut_apart<Recovery> || peer_.shares_table;
     ctx.stages().ask(peer_);
-    CAUSEWAY_TRY(steps_.begin(progress_, codec_));
+    CAUSEWAY_TRY(steps_.begin(ctx.model(), progress_, codec_));
     peer_.group->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
          [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
          [this] { return peer_.arrivals.any_or_over(); },
          [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }, peer_.by_block});
-    return check_untied(ctx.model(), name);
+    return {};
   }
 
   // Success: this peer knows its assignment, and has what it needs there. `begins_anew_`: at the round's beginning, and the
@@ -268,7 +268,6 @@ class local_pipeline {
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
     if (was_assigned && !goes_on) CAUSEWAY_TRY(steps_.begin_replica(ctx, peer_));
-    CAUSEWAY_TRY(check_untied(ctx.model(), name));
     peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
     known_evaluations_ = {};
@@ -287,6 +286,7 @@ class local_pipeline {
   result<void> begin_anew(auto& ctx) {
     if (!progress_.join_cohort(peer_, ctx.step())) return {};
     peer_.group->state().begin_anew();
+    peer_.held.count_without(ctx, peer_.record());
     ctx.resume_at(peer_.record().step);
     begins_anew_ = true;
     return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(peer_.record().step));

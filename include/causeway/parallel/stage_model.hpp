@@ -21,8 +21,9 @@
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
-/// hold, nn::not_held where there is none. `joined_ends()`: whether these are one block, the first.
-/// `declared_parameters()`: the tensors of the whole model, without memory.
+/// hold, nn::not_held where there is none here; `shares_table()`: whether the model has one, whichever part of it is here.
+/// `joined_ends()`: whether these are one block, the first. `declared_parameters()`: the tensors of the whole model,
+/// without memory.
 template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
@@ -31,6 +32,7 @@ concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn
   { fixed.width() } -> ConvertibleTo<std::int64_t>;
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
+  { fixed.shares_table() } -> std::same_as<bool>;
   { fixed.joined_ends() } -> std::same_as<bool>;
   { fixed.declared_parameters() } -> std::same_as<parameter_store>;
   { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;

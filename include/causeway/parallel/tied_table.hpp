@@ -35,13 +35,14 @@ template <class Model>
   return flat.subspan(from, to - from);
 }
 
-/// errc::unsupported where the ends of a model share a table, but each would move its own.
+/// errc::unsupported where the ends of a model share a table, but would be at different steps.
 template <class Model>
 result<void> check_untied(const Model& model, std::string_view who) {
-  if (model.tied_table() == nn::not_held) return {};
-  return fail(errc::unsupported, std::string{who},
-              "first and last stage would share a table, and each would move its own; build the model with untied "
-              "embeddings, or use parallel::elastic_pipeline");
+  if (!model.shares_table()) return {};
+  return fail(
+      errc::unsupported, std::string{who},
+      "first and last stage would share a table, and be at different steps; build the model with untied embeddings, "
+      "or make steps with a flush, as by stage::one_f_one_b");
 }
 
 /// As `blocks_in`, without a tied table, which comes first in its buffer.

@@ -70,6 +70,7 @@ template <class Comm, class Context>
 void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.rows_in_parts = Comm::traits.rows_in_parts;
   state.memory = [&comm](std::size_t) { return comm.memory(); };
   state.forget = [&comm, &ctx](std::size_t) { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
@@ -102,8 +103,8 @@ struct round_entry {
   std::vector<double> shares{};                 ///< the same of each peer that takes part
   std::vector<std::uint64_t> identities{};      ///< of each of them, as the membership knows it: see identity()
   std::vector<std::uint32_t> paths{};           ///< of pipelines: the path of each; of swarms: of each row that counts
-  std::vector<parallel::row_holders> blocks{};  ///< of each block of the model, where rows are of single ones
-  std::vector<std::uint32_t> replicas{};        ///< likewise: that each of them is in
+  std::vector<parallel::row_holders> blocks{};  ///< see parallel::exchange_entry
+  std::vector<std::uint32_t> replicas{};        ///< likewise
   std::uint64_t quota = 0;                      ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                           ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                    ///< another one for every attempt at a round

@@ -38,6 +38,7 @@ struct elastic_world_options {
   std::uint32_t hosts = 4;
   std::int64_t layers = 4;
   bool joined_ends = false;  ///< of the model: a block more
+  bool tie = false;          ///< its ends share the token table
   std::int64_t micro_batches = 4;
   std::uint64_t steps = 4;
   std::uint64_t seed = 1;

@@ -76,6 +76,7 @@ auto local_trainer(const elastic_world_options& o, std::shared_ptr<causeway::pip
   const nn::model_part part = saved != nullptr ? saved->part : nn::model_part{{0, 1}};
   auto gpt = small_gpt(o.layers);
   gpt.joined_ends = o.joined_ends;
+  gpt.tie = o.tie;
   auto model = nn::gpt::create(gpt, kernels::cpu_backend{1}, part);
   auto trainer = make_trainer(std::move(*model), std::move(env), to, std::move(comm), optim::adamw{}, fault::quorum{},
                               std::move(pipeline));
@@ -125,13 +126,20 @@ auto policy_of() {
   }
 }
 
+/// With a model whose ends share the token table, where a policy is tried with one.
+template <class Of>
+elastic_world_options with_model_of(elastic_world_options o) {
+  if constexpr (requires { Of::tie; }) o.tie = Of::tie;
+  return o;
+}
+
 /// With the policy of such options.
 template <class Options>
 class local_world : public any_elastic_world {
  public:
   explicit local_world(elastic_world_options options, local_checkpoints* checkpoints = nullptr)
       : any_elastic_world{
-            std::move(options),
+            with_model_of<Options>(std::move(options)),
             [checkpoints](const elastic_world_options& o, const std::shared_ptr<causeway::pipeline_group>& group,
                           causeway::environment env, const causeway::parallel::elastic_pipeline_options& e) {
               return make(o, group, std::move(env), {e.micro_batches, e.storage, e.folder, e.store_every, o.steps},
@@ -150,6 +158,7 @@ class local_world : public any_elastic_world {
     auto trainer = local_trainer(o, group, std::move(env), policy_of<Options>(), pipelines_with<Options>(std::move(po)),
                                  saved ? &checkpoints->by_peer.at(id) : nullptr);
     const auto note = [checkpoints, id](auto& t) {
+      if constexpr (requires { Options::stepped(t); }) Options::stepped(t);
       if (checkpoints == nullptr || t.context().step() != checkpoints->after) return;
       checkpoints->by_peer[id] = {t.model().part(), save(t)};
     };
@@ -182,14 +191,20 @@ inline parameters holders_agree(any_elastic_world& w, std::uint32_t hosts) {
   return all;
 }
 
+/// As a run begins with it.
+inline causeway::nn::gpt drawn_model(std::int64_t layers, bool tie) {
+  auto o = small_gpt(layers);
+  o.tie = tie;
+  return std::move(*causeway::nn::gpt::create(o, causeway::kernels::cpu_backend{1}));
+}
+inline bool is_tied(const parameters& all) { return !all.contains("lm_head.weight"); }
+
 /// Of the whole model with these parameters, on a batch that nobody trained on.
 inline double held_out_loss(const parameters& all, std::int64_t layers) {
-  static std::map<std::int64_t, causeway::nn::gpt> models;  // sweeps ask after each run
-  auto at = models.find(layers);
-  if (at == models.end()) {
-    auto model = causeway::nn::gpt::create(small_gpt(layers), causeway::kernels::cpu_backend{1});
-    at = models.emplace(layers, std::move(*model)).first;
-  }
+  static std::map<std::pair<std::int64_t, bool>, causeway::nn::gpt> models;  // sweeps ask after each run
+  const std::pair which{layers, is_tied(all)};
+  auto at = models.find(which);
+  if (at == models.end()) at = models.emplace(which, drawn_model(layers, which.second)).first;
   auto& store = at->second.parameters();
   for (std::size_t i = 0; i < store.segments().size(); ++i) {
     const auto& values = all.at(store.segments()[i].name);
@@ -201,12 +216,12 @@ inline double held_out_loss(const parameters& all, std::int64_t layers) {
 }
 
 /// Where a run begins.
-inline const parameters& drawn_parameters(std::int64_t layers) {
-  static std::map<std::int64_t, parameters> drawn;
-  const auto [at, fresh] = drawn.try_emplace(layers);
+inline const parameters& drawn_parameters(std::int64_t layers, bool tie = false) {
+  static std::map<std::pair<std::int64_t, bool>, parameters> drawn;
+  const auto [at, fresh] = drawn.try_emplace({layers, tie});
   if (fresh) {
-    auto model = causeway::nn::gpt::create(small_gpt(layers), causeway::kernels::cpu_backend{1});
-    detail::collect(model->parameters(), at->second);
+    auto model = drawn_model(layers, tie);
+    detail::collect(model.parameters(), at->second);
   }
   return at->second;
 }
@@ -214,7 +229,7 @@ inline const parameters& drawn_parameters(std::int64_t layers) {
 /// How far `is` is from `was`, in parts of how far that is from where a run begins.
 inline double off(const parameters& is, const parameters& was, std::int64_t layers) {
   double apart = 0, moved = 0;
-  for (const auto& [name, values] : drawn_parameters(layers)) {
+  for (const auto& [name, values] : drawn_parameters(layers, is_tied(was))) {
     if (!is.contains(name) || !was.contains(name)) return NAN;
     apart += squares_apart(is.at(name), was.at(name));
     moved += squares_apart(was.at(name), values);
@@ -323,9 +338,9 @@ void spare_peers_take_over(elastic_world_options o, std::uint64_t until, std::ui
 
 /// One of three is killed at every `every`th call: a stage that nobody has any more is had again from what is saved. A
 /// round that begins anew is the very same one, where all parameters are exchanged together. Where the spare one was lost
-/// they may be `most` off.
+/// they may be `most` off. `first`: a call after which the first round is over.
 template <class Options>
-void lost_stages_come_back(std::uint64_t every, double most = 0) {
+void lost_stages_come_back(std::uint64_t every, double most = 0, std::uint64_t first = founded) {
   auto o = two_pipelines();
   o.hosts = 3;
   o.steps = 15;
@@ -333,7 +348,7 @@ void lost_stages_come_back(std::uint64_t every, double most = 0) {
   const parameters quiet = undisturbed<Options>(o);
   std::uint64_t went_back = 0;
   for (std::uint32_t victim = 0; victim < 3; ++victim) {
-    for (std::uint64_t n = founded + (victim == 0 ? 70 : 0);; n += every) {
+    for (std::uint64_t n = first + (victim == 0 ? 70 : 0);; n += every) {
       INFO("host " << victim << " is killed at call " << n);
       o.victim = victim;
       o.dies_at = n;

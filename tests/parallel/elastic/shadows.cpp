@@ -19,6 +19,7 @@ TEST_CASE("shadows: a block goes from who computes it to those of the replica wh
   CHECK(parallel::copies_of(peer, 1) == copies{{4, 5}, 0});
   CHECK(parallel::copies_of(peer, 2) == copies{{4, 5}, 1});
   CHECK(parallel::copies_of(peer, 5) == copies{{5, 6}, 1});
+  CHECK(parallel::copies_of_table(peer, 6) == copies{{4, 5, 6}, 0});  // of both ends, and who keeps one
   peer.place = {0, 0};
   CHECK(parallel::copies_of(peer, 5) == copies{{0}, 0});  // nobody keeps anything
 }

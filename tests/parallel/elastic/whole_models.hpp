@@ -64,7 +64,9 @@ class whole_models {
 
  private:
   [[nodiscard]] auto model() const {
-    return *causeway::nn::gpt::create(small_gpt(options_.layers), causeway::kernels::cpu_backend{1});
+    auto gpt = small_gpt(options_.layers);
+    gpt.tie = options_.tie;
+    return *causeway::nn::gpt::create(gpt, causeway::kernels::cpu_backend{1});
   }
   [[nodiscard]] std::int64_t part() const { return options_.micro_batches / static_cast<std::int64_t>(Count); }
 

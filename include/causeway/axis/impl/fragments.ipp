@@ -91,9 +91,10 @@ CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
-                                                  std::size_t layers) {
-  auto all = detail::cut_by(segments, length, layers, [&](std::size_t s) { return detail::block_of(segments[s], layers); });
-  for (std::size_t b = 0; b < layers; ++b) all[b].block = b;
+                                                  std::size_t layers, bool shares_table, std::size_t table) {
+  auto all = detail::cut_by(segments, length, layers + (shares_table ? 1 : 0),
+                            [&](std::size_t s) { return s == table ? layers : detail::block_of(segments[s], layers); });
+  for (std::size_t b = 0; b < all.size(); ++b) all[b].block = b;
   return all;
 }
 
@@ -102,7 +103,8 @@ CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segm
   std::map<std::string_view, std::pair<std::size_t, std::size_t>> place;  // of each tensor: its fragment, and its block
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> rows;        // their numbers
   for (const parameter_segment& s : of.segments) {
-    place[s.name] = {detail::fragment_with(fragments, s), detail::block_of(s, of.blocks)};
+    const bool is_table = of.shares_table && place.empty();
+    place[s.name] = {detail::fragment_with(fragments, s), is_table ? of.blocks : detail::block_of(s, of.blocks)};
     rows[place[s.name]] = 0;
   }
   std::size_t count = 0;

@@ -9,6 +9,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/optim/divisible.hpp>
 #include <causeway/parallel/elastic/block_moves.hpp>
 #include <causeway/parallel/elastic/block_store.hpp>
 #include <causeway/parallel/elastic/step_group.hpp>
@@ -129,6 +130,13 @@ class block_ownership {
     counted_from_ = since;
     nn::model_part same = ctx.model().part();
     return ctx.hold(std::move(same), w.updates - since);
+  }
+
+  /// The same where steps since the run's last update are given up: who comes into this peer's replica has not made them.
+  void count_without(auto& ctx, const step_record& w) {
+    auto& store = ctx.model().parameters();
+    const std::uint64_t since = std::min(began(ctx.model().part()), w.updates);
+    optim::divide(ctx.inner(), store.segments(), store.segments(), store.length(), w.updates - since);
   }
 
   /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.

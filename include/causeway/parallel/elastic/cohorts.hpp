@@ -69,9 +69,11 @@ struct row_shares {
 CAUSEWAY_DECL [[nodiscard]] row_shares computers_of(const stage::layout& l, std::int64_t block);
 
 /// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; of each
-/// block those of them who hold it; and the replica that each of them is in, of those with peers.
+/// block those of them who hold it; and the replica that each of them is in, of those with peers. `shares_table`: of a
+/// table, too, which those hold who have either end of the model; who computes the first block puts it in, with what the
+/// last one's gradient did to it.
 CAUSEWAY_DECL [[nodiscard]] row_shares all_holders(const stage::layout& l);
-CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l);
+CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l, bool shares_table = false);
 CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> replicas_of_holders(const stage::layout& l);
 
 namespace detail {

@@ -79,6 +79,7 @@ struct pipeline_peer {
   std::optional<std::uint32_t> judged{};  ///< the path whose shared parameters `forward_only` takes; none: the live ones
   std::string said{};                     ///< what this peer waits for
   bool by_block = false;                  ///< peers that exchange may hold different blocks, each of which is a row
+  bool shares_table = false;              ///< both ends of the model have it: one more row
   bool leaves = false;                    ///< after the next step
   bool alone = false;                     ///< it was called away from waiting, and the run stands still
   std::size_t staying = 0;                ///< peers of the attempt that do not
@@ -102,6 +103,7 @@ struct pipeline_peer {
   template <class Recovery, class Schedule>
   result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) {
     group = ctx.membership().steps();
+    shares_table = ctx.model().shares_table();
     CAUSEWAY_TRY(check(who, micro_batches, chunks));
     CAUSEWAY_TRY(check_ends(who, ctx.model().joined_ends(), Recovery::traits.joined_ends));
     const bool has_order = Recovery::traits.keeps_work || Recovery::traits.joined_ends;

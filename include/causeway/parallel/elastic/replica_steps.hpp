@@ -16,6 +16,7 @@
 #include <causeway/parallel/elastic/peer_inventory.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/elastic/replica_sums.hpp>
+#include <causeway/parallel/elastic/replica_table.hpp>
 #include <causeway/parallel/elastic/shadows.hpp>
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/stage/layout.hpp>
@@ -70,7 +71,7 @@ class flushed_steps {
   /// Equal on peers that can be stages of one pipeline.
   [[nodiscard]] static std::uint64_t agreement() { return hash_text(Order::name); }
 
-  result<void> begin(cohort_progress&, const auto&) const { return {}; }
+  result<void> begin(const auto&, cohort_progress&, const auto&) const { return {}; }
   void describe(auto& ctx, const auto&, cohort_member& own) const {
     own.keeps = as_kept(ctx.model().part().ranges(ctx.model().blocks()));
   }
@@ -114,10 +115,11 @@ class flushed_steps {
     CAUSEWAY_ASSIGN(const double loss, pass(ctx, s, b));
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
-    CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, s.progress.now().steps));
+    const std::uint64_t steps = s.progress.now().steps;
+    CAUSEWAY_ASSIGN(const float norm, complete_table(ctx, s.peer, steps, own));
+    CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, steps));
     s.progress.end_gradient(name_of_row(s.replica()));
-    CAUSEWAY_ASSIGN(const replica_sums all,
-                    sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, s.ends_round()}));
+    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, steps + 1, {loss, double{norm}, s.ends_round()}));
     s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
     return {};
   }
@@ -141,16 +143,14 @@ class flushed_steps {
 template <class S>
 concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
   { S::name } -> ConvertibleTo<std::string_view>;
+  {bool{S::flushes}};
   s.forget();
 };
 
 /// Whether each block is exchanged by itself, where replicas are cut apart: each is made with a flush, so that all its
 /// peers have the same steps behind them, and goes through its own peers.
 template <class Recovery, class Steps>
-inline constexpr bool exchanges_blocks = stage::cut_apart<Recovery>&& requires {
-  Steps::flushes;
-}
-&&!stage::Rerouting<Recovery>;
+inline constexpr bool exchanges_blocks = stage::cut_apart<Recovery>&& Steps::flushes && !stage::Rerouting<Recovery>;
 
 /// By what is given as the schedule of local_pipeline: a schedule, or such a way.
 template <class Order>

@@ -20,6 +20,7 @@
 #include <causeway/parallel/elastic/replica_sums.hpp>
 #include <causeway/parallel/elastic/unsound_steps.hpp>
 #include <causeway/parallel/pipeline/async_pipeline_stream.hpp>
+#include <causeway/parallel/tied_table.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/tensor/batch.hpp>
 
@@ -51,6 +52,7 @@ struct streamed_options {
 class streamed_steps {
  public:
   static constexpr std::string_view name = "local_async_pipeline";
+  static constexpr bool flushes = false;
 
   explicit streamed_steps(streamed_options options = {}) : options_{options} {}
 
@@ -58,9 +60,10 @@ class streamed_steps {
   [[nodiscard]] std::uint64_t agreement() const { return mix(hash_text(name), options_.ahead); }
 
   /// What was in flight is not part of a checkpoint: a peer's replica is whole if all of them were started again from the
-  /// same step. errc::unsupported: the codec needs what a stream does not give it.
+  /// same step. errc::unsupported: the codec needs what a stream does not give it, or both ends of the model share a table.
   template <class Codec>
-  result<void> begin(cohort_progress& progress, const Codec& codec) const {
+  result<void> begin(const auto& model, cohort_progress& progress, const Codec& codec) const {
+    CAUSEWAY_TRY(check_untied(model, name));
     progress.start_again();
     if (!stage::needs_base(codec)) return {};
     return fail(errc::unsupported, std::string{name},

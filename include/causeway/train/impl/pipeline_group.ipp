@@ -21,6 +21,13 @@ CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
   state_ = std::move(state.exchange);
+  if (rounds_.by_block && !state_.rows_in_parts) {
+    return fail(
+        errc::unsupported, "pipeline",
+        "both ends of the model hold the token table, which is exchanged as a row by itself, and this policy has no rows "
+        "of single blocks; build the model with untied embeddings, or use one with comm_traits::rows_in_parts, such as "
+        "presets::diloco");
+  }
   if (state_.divide) {
     auto of_blocks = state_.memory ? state_.memory(0) : std::vector<std::span<std::byte>>{};
     for (const parameter_row& row : state_.rows()) {

@@ -196,25 +196,27 @@ CAUSEWAY_DECL row_shares all_holders(const stage::layout& l) {
   return all;
 }
 
-CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l) {
+CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l, bool shares_table) {
   const auto shares = all_holders(l).shares;
-  std::vector<row_holders> blocks;
+  std::vector<row_holders> rows;
   net::peer_index at = 0;
   for (const stage::replica& r : l.replicas) {
     for (const stage::assignment& s : r.assignments) {
       if (s.peer == stage::nobody) continue;
-      const auto layers = static_cast<std::size_t>(r.assignments.back().computes.last);
-      blocks.resize(layers);
-      for (std::size_t b = 0; b < layers; ++b) {
-        const auto block = static_cast<std::int64_t>(b);
-        if (!s.holds(block)) continue;
-        blocks[b].members.push_back(at);
-        blocks[b].shares.push_back(computer_of(r, block) == s.peer ? shares[at] : 0.0);
+      const std::int64_t layers = r.assignments.back().computes.last;
+      const auto holds = [&](row_holders& row, std::int64_t block) {
+        row.members.push_back(at);
+        row.shares.push_back(computer_of(r, block) == s.peer ? shares[at] : 0.0);
+      };
+      rows.resize(static_cast<std::size_t>(layers) + (shares_table ? 1 : 0));
+      for (std::int64_t b = 0; b < layers; ++b) {
+        if (s.holds(b)) holds(rows[static_cast<std::size_t>(b)], b);
       }
+      if (shares_table && (s.holds(0) || s.holds(layers - 1))) holds(rows.back(), 0);
       ++at;
     }
   }
-  return blocks;
+  return rows;
 }
 
 CAUSEWAY_DECL std::vector<std::uint32_t> replicas_of_holders(const stage::layout& l) {

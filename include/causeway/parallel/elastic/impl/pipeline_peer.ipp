@@ -131,7 +131,7 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
   if (assignment == nullptr) return entry({{identity()}, {1.0}}, last);
   if (!by_block) return entry(computers_of(layout, assignment->computes.first), last);
   exchange_entry all = entry(all_holders(layout), last);
-  all.blocks = holders_of_blocks(layout);
+  all.blocks = holders_of_blocks(layout, shares_table);
   all.replicas = replicas_of_holders(layout);
   return all;
 }

@@ -256,8 +256,7 @@ std::string page() {
     out << '\n';
   }
   out << "\nOf presets ([each with each recovery](settings.md#what-goes-together)), `redundant`, `redundant_forward` and "
-         "`templates` go with `every_step` and with those whose rows can be of\nranges of blocks "
-         "(`comm_traits::rows_in_parts`). Gradients: "
+         "`templates` go with `every_step` and with those whose rows can be of\nranges of blocks. Gradients: "
       << in_parts(true) << " (not with `redundant_forward`: " << in_parts(true, true)
       << ").\nLocal steps: " << in_parts(false) << ".\n";
   return out.str();

@@ -34,6 +34,11 @@ struct apart_by_templates : Options {
   static auto recovery() { return support::three_block_templates(); }
 };
 
+template <class Options>
+struct tied : Options {
+  static constexpr bool tie = true;
+};
+
 /// Four replicas of two stages: pairs are not everybody.
 elastic_world_options four_pipelines() {
   auto o = support::two_pipelines();
@@ -120,6 +125,16 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: blocks by themselves come to what
   const auto whole = support::undisturbed<TestType>(o);
   CHECK(support::off(support::undisturbed<apart<TestType>>(o), whole, o.layers) < 1e-4);
   CHECK(support::off(support::undisturbed<apart_forward<TestType>>(o), whole, o.layers) < 1e-4);
+}
+
+TEMPLATE_TEST_CASE("local pipelines: a table of both ends is a block of its own, whatever the policy",
+                   "[parallel][elastic][fast]", in_fragments, in_parameters, two_policies, des_loc, co_learning, cocodc) {
+  auto o = support::two_pipelines();
+  o.tie = true;
+  o.steps = 12;
+  const auto whole = support::of_two_peers(o, support::policy_of<TestType>);
+  CHECK(support::off(support::undisturbed<tied<TestType>>(o), whole, o.layers) < 1e-4);
+  CHECK(support::off(support::undisturbed<tied<apart<TestType>>>(o), whole, o.layers) < 1e-4);
 }
 
 TEMPLATE_TEST_CASE("local pipelines cut apart: all blocks of a replica meet those of the same other replicas",

@@ -106,8 +106,10 @@ parameters of_two_peers(const elastic_world_options& o, const MakePolicy& policy
     to.learning_rate = optim::constant{0.01F};
     to.clip_norm = o.clip_norm;
     const std::int64_t half = o.micro_batches / 2;
-    auto t = make_trainer(*nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}), std::move(env), to, policy(),
-                          optim::adamw{}, parallel::data_parallel{{.micro_batches = half}});
+    auto gpt = small_gpt(o.layers);
+    gpt.tie = o.tie;
+    auto t = make_trainer(*nn::gpt::create(gpt, kernels::cpu_backend{1}), std::move(env), to, policy(), optim::adamw{},
+                          parallel::data_parallel{{.micro_batches = half}});
     REQUIRE(t.start());
     for (std::uint64_t s = 0; s < o.steps; ++s) {
       const token_batch b{0, s, o.micro_batches};

@@ -125,7 +125,11 @@ bool exchanges_gradients(const settings& s) {
   return (is_elastic_pipeline(s) || is_swarm(s)) && !steps_alone(s) && !traits_of(s).sums_gradients;
 }
 
-bool shares_no_table(const settings& s) { return steps_alone(s) || (is_swarm(s) && exchanges_gradients(s)); }
+bool shares_no_table(const settings& s) {
+  const bool flushes = is_elastic_pipeline(s) && !is_async_pipeline(s);
+  const bool in_a_row = flushes && find_policy(s.comm.policy) != nullptr && traits_of(s).rows_in_parts;
+  return (steps_alone(s) && !in_a_row) || (is_swarm(s) && exchanges_gradients(s));
+}
 
 std::uint64_t steps_of_round(const settings& s) {
   const policy* const p = find_policy(s.comm.policy);

@@ -238,7 +238,7 @@ struct settings {
 [[nodiscard]] bool joins_ends(const settings& s);
 /// Pipelines that come and go and exchange gradients in every step, by a policy that does more than add them up.
 [[nodiscard]] bool exchanges_gradients(const settings& s);
-/// Whether first and last stage must not share a table: each would move it by a part of what moves it.
+/// Whether first and last stage must not share a table: each would move it by a part of what moves it, or in its own way.
 [[nodiscard]] bool shares_no_table(const settings& s);
 [[nodiscard]] inline bool has_stages(const settings& s) { return is_pipeline(s) || is_swarm(s); }
 

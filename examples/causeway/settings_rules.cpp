@@ -281,7 +281,9 @@ causeway::result<void> validate_model(const settings& s) {
   const auto& m = s.model;
   if (m.tie == "true" && shares_no_table(s)) {
     return bad("model.tie",
-               "stages whose peers step alone, or round gradients in a swarm, share no table; use auto or false");
+               "stages whose peers step alone, or round gradients in a swarm, share no table; use auto or false, or "
+               "pipelines under "
+               "quorum with whole pseudo-gradients that are waited for, as diloco");
   }
   if (!m.rope_scaling.empty() && (m.rope_scaling.size() != 4 || m.family != "llama")) {
     return bad("model.rope_scaling", "takes four numbers, as 8,1,4,8192, and is for llama");

@@ -23,8 +23,10 @@ namespace {
 
 constexpr causeway::comm_traits by_blocks{
     .tolerates = causeway::peers::elastic, .exchanges_gradients = true, .moves_with_blocks = true};
-constexpr causeway::comm_traits of_local_steps{
-    .tolerates = causeway::peers::elastic, .allows_late_steps = true, .moves_with_blocks = true};
+constexpr causeway::comm_traits of_local_steps{.tolerates = causeway::peers::elastic,
+                                               .allows_late_steps = true,
+                                               .moves_with_blocks = true,
+                                               .rows_in_parts = true};  // else no table is tied: shares_no_table
 
 /// Steps between two copies of blocks, or rounds where replicas take steps of their own: of each of the fragments then,
 /// which have their turns within a round that the pipeline counts.

@@ -65,6 +65,7 @@
 #include <causeway/parallel/elastic/policy_exchange.hpp>
 #include <causeway/parallel/elastic/replica_steps.hpp>
 #include <causeway/parallel/elastic/replica_sums.hpp>
+#include <causeway/parallel/elastic/replica_table.hpp>
 #include <causeway/parallel/elastic/resumable_step.hpp>
 #include <causeway/parallel/elastic/saved_rounds.hpp>
 #include <causeway/parallel/elastic/shadows.hpp>

@@ -108,6 +108,24 @@ TEMPLATE_TEST_CASE("fragments: a stage has its part of the whole model's, and of
   for (const axis::fragment& f : of_no_block) CHECK((f.size == 0 && f.ranges.empty()));
 }
 
+TEST_CASE("fragments: a table of both ends is a row beside those of single blocks", "[axis][fast]") {
+  support::blocky model{7};
+  const auto view = model.parameters().view();
+  const std::size_t length = view.values.size();
+  const auto plain = axis::single_blocks(view.segments, length, 7, false, static_cast<std::size_t>(-1));
+  const auto apart = axis::single_blocks(view.segments, length, 7, true, 0);
+  is_a_partition(plain, length);
+  is_a_partition(apart, length);
+  REQUIRE(plain.size() == 7);
+  REQUIRE(apart.size() == 8);
+  CHECK(apart[7].matrices.size() == 1);
+  CHECK(apart[7].ranges.front().begin == 0);
+  CHECK(apart[0].size + apart[7].size == plain[0].size);
+  const auto none_here = axis::single_blocks(view.segments, length, 7, true, static_cast<std::size_t>(-1));
+  CHECK(none_here.size() == 8);
+  CHECK(none_here[7].size == 0);
+}
+
 TEST_CASE("fragments: balanced ones differ by no more than the largest tensor", "[axis][fast]") {
   support::blocky model{12};
   const auto view = model.parameters().view();

@@ -337,6 +337,7 @@ class Stages(Elastic):
     def test_what_does_not_go_together_is_refused(self):
         for args, name in [(["--comm.policy", "dion"], "comm.policy"), (["--comm.policy", "demo", "--train.optimizer", "adamw"], "train.optimizer"),
                            ([*ALONE, "--comm.policy", "edit", "--parallel.recovery", "redundant"], "redundant does not go with edit in pipeline: rule C8"),
+                           ([*ALONE, "--comm.policy", "edit", "--model.tie", "true"], "model.tie"),
                            ([*ALONE, "--parallel.recovery", "reroute"], "reroute does not go with diloco in pipeline: rule C8"),
                            ([*ALONE, "--parallel.policy", "async_pipeline", "--parallel.recovery", "templates"], "in async_pipeline: rule C8"),
                            (["--comm.policy", "distro", "--parallel.recovery", "redundant_forward"], "redundant_forward does not go with distro in pipeline: rule C8"),

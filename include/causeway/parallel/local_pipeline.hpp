@@ -70,8 +70,8 @@ struct local_pipeline_options {
 /// with `rows_in_parts` where replicas are cut apart (rule C8), or both ends of the model share a token table (else start()
 /// is errc::unsupported; with streamed_steps always). The trainer stays where it is then.
 ///
-/// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
-/// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
+/// Bytes: boundaries as parallel::pipeline; 16 bytes, and a shared table's gradient, within a replica in each step; between
+/// the holders of a block one exchange of it in H steps. Memory beside elastic_pipeline's: what the policy keeps, one row.
 template <stage::Recovery Recovery = stage::recovery::regroup, class Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class local_pipeline {

@@ -148,3 +148,15 @@ TEST_CASE("cohort rows: rows of single blocks go to and from their holders", "[p
     CHECK(blocks[b].weight_of(b < 3 ? 3 : 2) == 0);  // it has nothing of it
   }
 }
+
+TEST_CASE("cohort rows: a table of both ends is one more, which the first puts in", "[parallel]") {
+  stage::layout l;
+  l.replicas.push_back({{{1, {0, 2}}, {2, {2, 4}, {{2, 6}}}, {3, {4, 6}}}, 3});
+  l.replicas.push_back({{{4, {0, 3}}, {5, {3, 6}}}, 1});
+  const auto rows = parallel::holders_of_blocks(l, true);
+  REQUIRE(rows.size() == 7);
+  const auto blocks = parallel::holders_of_blocks(l);
+  for (std::size_t b = 0; b < 6; ++b) CHECK(rows[b].members == blocks[b].members);
+  CHECK(rows[6].members == std::vector<net::peer_index>{0, 1, 2, 3, 4});  // also who keeps an end
+  CHECK(rows[6].shares == std::vector<double>{0.75, 0, 0, 0.25, 0});
+}

@@ -11,10 +11,8 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/elastic/block_sums.hpp>
-#include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/parallel/elastic/pipeline_peer.hpp>
 #include <causeway/parallel/tied_table.hpp>
-#include <causeway/stage/layout.hpp>
 
 #include <cstdint>
 #include <span>
@@ -28,14 +26,14 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 inline result<float> complete_table(auto& ctx, const pipeline_peer& peer, std::uint64_t steps, float own) {
   const std::span<float> gradients = ctx.gradients(), table = table_in(ctx.model(), gradients);
   if (table.empty()) return own;
-  const stage::replica& replica = peer.layout.replicas[peer.place.replica];
+  const auto holders = holders_of_table({{peer.layout.replicas[peer.place.replica]}}, ctx.model().blocks());
+  net::any_transport& transport = *peer.attempt.transport;
   net::message_id id = peer.named(pipeline_peer::sums_channel, steps);
   id.channel = collective::channels::gradients;
-  CAUSEWAY_TRY(sum_over(*peer.attempt.transport, id, holders_of_table({{replica}}, ctx.model().blocks()), peer.index_of,
-                        table, peer.how(ctx)));
-  const bool counts = computer_of(replica, 0) == peer.identity();
+  CAUSEWAY_TRY(sum_over(transport, id, holders, peer.index_of, table, peer.how(ctx)));
   CAUSEWAY_EXPECT(table.data() == gradients.data());
-  return ctx.norm_of(counts ? gradients : gradients.subspan(table.size()));
+  const bool is_first = peer.index_of.at(holders.front()) == transport.self();  // who computes the embedding
+  return ctx.norm_of(is_first ? gradients : gradients.subspan(table.size()));
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::parallel

@@ -282,8 +282,7 @@ causeway::result<void> validate_model(const settings& s) {
   if (m.tie == "true" && shares_no_table(s)) {
     return bad("model.tie",
                "stages whose peers step alone, or round gradients in a swarm, share no table; use auto or false, or "
-               "pipelines under "
-               "quorum with whole pseudo-gradients that are waited for, as diloco");
+               "pipelines under quorum with a flush in each step, and a comm.policy without hubs or mirrors, as diloco");
   }
   if (!m.rope_scaling.empty() && (m.rope_scaling.size() != 4 || m.family != "llama")) {
     return bad("model.rope_scaling", "takes four numbers, as 8,1,4,8192, and is for llama");

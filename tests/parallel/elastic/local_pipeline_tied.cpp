@@ -4,9 +4,9 @@
 #include <causeway/parallel/local_pipeline.hpp>
 
 #include <causeway/parallel/local_async_pipeline.hpp>
+#include <causeway/presets/asynchronous.hpp>
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/local_updates.hpp>
-#include <causeway/presets/overlapped.hpp>
 #include <causeway/stage/recovery_neighbour.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
@@ -322,11 +322,11 @@ TEST_CASE("tied local pipelines: what would make two tables of one is refused", 
     world.run(std::chrono::minutes{1});
     return world.at(0).error;
   };
-  using in_fragments = tied<presets::streaming_diloco_options>;
-  using a_round_late = tied<presets::eager_diloco_options>;
-  const auto rows = Catch::Matchers::Contains("whole pseudo-gradients that are waited for");
-  CHECK_THAT(what_is_said(local_world<in_fragments>{pipelines(2)}), rows);
-  CHECK_THAT(what_is_said(local_world<a_round_late>{pipelines(2)}), rows);
+  using hubs = tied<presets::async_local_sgd_options>;
+  using mirrors = tied<presets::gaia_asp_options>;
+  const auto rows = Catch::Matchers::Contains("no rows of single blocks");
+  CHECK_THAT(what_is_said(local_world<hubs>{pipelines(2)}), rows);
+  CHECK_THAT(what_is_said(local_world<mirrors>{pipelines(2)}), rows);
   struct streamed : diloco {
     using pipeline = parallel::local_async_pipeline<stage::recovery::regroup>;
   };

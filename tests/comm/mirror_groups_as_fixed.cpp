@@ -32,7 +32,7 @@ using reign = std::vector<std::vector<step_of_one>>;
 
 constexpr std::uint32_t peers = 4;
 /// Who learns first of a record is ahead of the others by the time of a short message: less than updates take.
-const sim::host_options host{.up_bytes_per_s = 1e6, .down_bytes_per_s = 1e6};
+const sim::host_options slow_line{.up_bytes_per_s = 1e6, .down_bytes_per_s = 1e6};
 
 /// All that is computed is told, and every step is a barrier: what a peer has heard when does not depend on luck.
 auto policy(comm::mirrors_options o) {
@@ -84,7 +84,7 @@ double run_fixed(const reign& r, const collective::region_list& groups) {
   double farthest = 0;
   sim::world world{sim::world_options{}};
   std::vector<sim::host_index> hosts;
-  for (std::uint32_t p = 0; p < peers; ++p) hosts.push_back(world.add_host(host));
+  for (std::uint32_t p = 0; p < peers; ++p) hosts.push_back(world.add_host(slow_line));
   for (const auto self : hosts) {
     world.boot(self, [&, self](sim::process& process) {
       environment env;

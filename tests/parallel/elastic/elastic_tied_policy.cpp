@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "parallel/elastic/elastic_tied_world.hpp"
+#include "parallel/elastic/whole_rounds.hpp"
 #include "support/catch.hpp"
 
 namespace causeway { namespace {
@@ -39,6 +40,22 @@ TEST_CASE("tied tables: a policy exchanges the gradient of pipelines from templa
   elastic_world_options o = five_peers();
   o.victim = GENERATE(1U, 4U);
   exchanges_a_table(o, support::three_block_templates());
+}
+
+TEST_CASE("tied tables: the gradient is gathered over three steps where pipelines are cut apart",
+          "[parallel][elastic][fast]") {
+  elastic_world_options o = five_peers();
+  o.steps = 2 * support::round_steps;
+  o.victim = GENERATE(1U, 4U);
+  const auto batch = static_cast<std::uint64_t>(2 * o.micro_batches + 1);
+  const auto gathers = [batch] { return presets::make(presets::dedloc_options{.batch = batch}); };
+  const auto whole = support::in_whole_rounds(o, tied_gpt(o.layers));
+  const auto come_to = [&](const auto& recovery) {
+    const auto make = [&](const elastic_world_options& with_this) { return tied_world{with_this, recovery, gathers}; };
+    support::worlds_come_to(whole, o, make, founded, 6);
+  };
+  come_to(support::three_block_templates());
+  come_to(stage::recovery::redundant{2});
 }
 
 TEST_CASE("tied tables: a policy that exchanges gradients gives both ends the same bits of the table, whoever is killed",

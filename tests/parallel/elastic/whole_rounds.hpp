@@ -32,12 +32,12 @@ inline elastic_world_options eight_steps(elastic_world_options o = two_pipelines
 }
 
 /// The whole model, on one batch of all that a round has.
-inline trained_model in_whole_rounds(const elastic_world_options& o) {
+inline trained_model in_whole_rounds(const elastic_world_options& o, const causeway::nn::gpt_options& of) {
   using namespace causeway;
   trainer_options to;
   to.learning_rate = optim::constant{0.01F};
   to.clip_norm = o.clip_norm;
-  auto model = nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1});
+  auto model = nn::gpt::create(of, kernels::cpu_backend{1});
   auto t = make_trainer(std::move(*model), environment{}, to, comm::every_step<>{}, optim::adamw{});
   REQUIRE(t.start());
   trained_model out;
@@ -58,6 +58,8 @@ inline trained_model in_whole_rounds(const elastic_world_options& o) {
   detail::collect(t.model().parameters(), out.parameters);
   return out;
 }
+
+inline trained_model in_whole_rounds(const elastic_world_options& o) { return in_whole_rounds(o, small_gpt(o.layers)); }
 
 /// Whoever is killed, a round is of the same samples. `every`: call of the victim's network; from the one on after which
 /// the run is founded. `each(world)`: what else holds.

@@ -5,6 +5,7 @@
 
 #include <causeway/parallel/local_async_pipeline.hpp>
 #include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/presets/overlapped.hpp>
 #include <causeway/stage/recovery_neighbour.hpp>
@@ -111,6 +112,12 @@ struct templates_of_three : presets::diloco_options {
 using templates = tied<templates_of_three>;
 struct three_neighbours : presets::diloco_options {
   static auto recovery() { return stage::recovery::neighbour_init{}; }
+};
+struct regions : presets::ravnest_options {
+  regions() { clusters.clear(); }
+};
+struct streamed : diloco {
+  using pipeline = parallel::local_async_pipeline<stage::recovery::regroup>;
 };
 /// Rounds of two steps.
 template <class Options>
@@ -221,6 +228,16 @@ TEMPLATE_TEST_CASE("tied local pipelines: what a codec leaves out does not part 
   CHECK(support::off(coded, support::undisturbed<diloco>(o), o.layers) > 1e-3);
 }
 
+TEMPLATE_TEST_CASE("tied local pipelines: all policies whose blocks can be rows keep one table",
+                   "[parallel][elastic][fast]", tied<presets::open_diloco_options>, tied<presets::muloco_options>,
+                   tied<presets::local_sgd_options>, tied<regions>) {
+  tables = {};
+  const auto o = pipelines(4);
+  support::undisturbed<TestType>(o);
+  CHECK(tables.equal());
+  CHECK(tables.shared() == 18);
+}
+
 TEMPLATE_TEST_CASE("tied local pipelines: the run goes on, whoever is killed at whichever network call",
                    "[parallel][elastic][fast]", diloco, sparse, eight_bits, redundant, forward_redundant) {
   kills_at_calls<TestType>(97);
@@ -327,8 +344,5 @@ TEST_CASE("tied local pipelines: what would make two tables of one is refused", 
   const auto rows = Catch::Matchers::Contains("whole pseudo-gradients that are waited for");
   CHECK_THAT(what_is_said(local_world<in_fragments>{pipelines(2)}), rows);
   CHECK_THAT(what_is_said(local_world<a_round_late>{pipelines(2)}), rows);
-  struct streamed : diloco {
-    using pipeline = parallel::local_async_pipeline<stage::recovery::regroup>;
-  };
   CHECK_THAT(what_is_said(local_world<streamed>{pipelines(2)}), Catch::Matchers::Contains("be at different steps"));
 }

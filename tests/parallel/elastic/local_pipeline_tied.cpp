@@ -6,7 +6,9 @@
 #include <causeway/parallel/local_async_pipeline.hpp>
 #include <causeway/presets/asynchronous.hpp>
 #include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/overlapped.hpp>
 #include <causeway/stage/recovery_neighbour.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
@@ -111,6 +113,12 @@ struct templates_of_three : presets::diloco_options {
 using templates = tied<templates_of_three>;
 struct three_neighbours : presets::diloco_options {
   static auto recovery() { return stage::recovery::neighbour_init{}; }
+};
+struct regions : presets::ravnest_options {
+  regions() { clusters.clear(); }
+};
+struct streamed : diloco {
+  using pipeline = parallel::local_async_pipeline<stage::recovery::regroup>;
 };
 /// Rounds of two steps.
 template <class Options>
@@ -221,6 +229,18 @@ TEMPLATE_TEST_CASE("tied local pipelines: what a codec leaves out does not part 
   CHECK(support::off(coded, support::undisturbed<diloco>(o), o.layers) > 1e-3);
 }
 
+TEMPLATE_TEST_CASE("tied local pipelines: all policies whose blocks can be rows keep one table",
+                   "[parallel][elastic][fast]", tied<presets::open_diloco_options>, tied<presets::muloco_options>,
+                   tied<presets::local_sgd_options>, tied<regions>, tied<presets::edit_options>,
+                   tied<presets::eager_diloco_options>, tied<presets::noloco_options>, tied<presets::fedavg_options>,
+                   tied<presets::gaia_options>) {
+  tables = {};
+  const auto o = pipelines(4);
+  support::undisturbed<TestType>(o);
+  CHECK(tables.equal());
+  CHECK(tables.shared() == 18);
+}
+
 TEMPLATE_TEST_CASE("tied local pipelines: the run goes on, whoever is killed at whichever network call",
                    "[parallel][elastic][fast]", diloco, sparse, eight_bits, redundant, forward_redundant) {
   kills_at_calls<TestType>(97);
@@ -327,8 +347,5 @@ TEST_CASE("tied local pipelines: what would make two tables of one is refused", 
   const auto rows = Catch::Matchers::Contains("no rows of single blocks");
   CHECK_THAT(what_is_said(local_world<hubs>{pipelines(2)}), rows);
   CHECK_THAT(what_is_said(local_world<mirrors>{pipelines(2)}), rows);
-  struct streamed : diloco {
-    using pipeline = parallel::local_async_pipeline<stage::recovery::regroup>;
-  };
   CHECK_THAT(what_is_said(local_world<streamed>{pipelines(2)}), Catch::Matchers::Contains("be at different steps"));
 }

@@ -41,6 +41,9 @@ TEST_CASE("global samples: news that come when it has gone do not go into its me
   REQUIRE(enough);
   CHECK(*enough);
   CHECK(here.total(6) == 10);
+  const axis::global_samples like_it{here};  // hears nobody
+  CHECK(like_it.target() == 10);
+  CHECK(like_it.total(6) == 6);
 }
 
 TEST_CASE("global samples: peers of unequal speed make one problem, and end alike", "[axis][fast]") {

@@ -49,12 +49,7 @@ struct elastic_groups {
 elastic_groups run_elastic() {
   elastic_groups all;
   std::vector<step_of_one> next(peers);
-  support::elastic_options o{
-      .peers = peers,
-      .steps_per_round = 12,
-      .rounds = 4,
-      .size = 4,
-  };
+  support::elastic_options o{.peers = peers, .steps_per_round = 12, .rounds = 4, .size = 4, .host = slow_line};
   o.watches = [&](std::uint32_t host, std::span<const std::int32_t> tokens, std::span<const float> parameters) {
     next[host] = {{tokens.begin(), tokens.end()}, {parameters.begin(), parameters.end()}};
   };

@@ -149,9 +149,13 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: policies of every kind go on, who
                    "[parallel][elastic][fast]", apart<presets::fedavg_options>, apart<co_learning>, apart<des_loc>,
                    apart<presets::edit_options>, apart<streaming>, apart<presets::eager_diloco_options>, apart<cocodc>,
                    apart<sparta>, apart<sparta_diloco>, apart<presets::cocktail_sgd_options>, apart<presets::gaia_options>,
-                   apart<support::moshpit>, apart<presets::noloco_options>, apart<presets::bacombo_options>,
-                   tied<presets::gaia_options>, tied<presets::edit_options>, tied<apart<cocodc>>) {
+                   apart<support::moshpit>, apart<presets::noloco_options>, apart<presets::bacombo_options>) {
   support::goes_on_whoever_is_killed<TestType>(397, 0.03, support::two_pipelines(), 5 * support::founded);
+}
+TEMPLATE_TEST_CASE("local pipelines: with a table of both ends policies of other kinds go on, whoever is killed",
+                   "[parallel][elastic][fast]", tied<presets::gaia_options>, tied<presets::edit_options>,
+                   tied<apart<cocodc>>) {
+  support::goes_on_whoever_is_killed<TestType>(397, 0.05, support::two_pipelines(), 5 * support::founded);
 }
 TEMPLATE_TEST_CASE("local pipelines cut apart: policies of every kind, whoever is killed all over the run",
                    "[parallel][elastic]", apart<presets::fedavg_options>, apart<presets::photon_options>,

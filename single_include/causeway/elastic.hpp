@@ -11848,6 +11848,7 @@ struct parallel_traits {
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
   bool rows_in_parts = false;     ///< but ranges of them are exchanged one by one, where the policy can do that
+  bool repeats_work = false;      ///< peers repeat forwards of others, and go on from them when those are lost
   bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -14800,7 +14801,8 @@ struct exchange_entry {
   std::vector<double> shares{};            ///< of each of them, in what they exchange
   std::vector<std::uint64_t> names{};      ///< of each of them: its identity
   std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
-  std::vector<row_holders> blocks{};       ///< of each block of the model, where rows are of single ones
+  std::vector<row_holders> blocks{};       ///< of each block, and of a table of both ends, where rows are of single ones
+  std::vector<std::uint32_t> replicas{};   ///< likewise: that each of the holders is in, of those that exchange
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows
@@ -14843,6 +14845,7 @@ struct exchange_state {
   std::function<std::vector<parameter_row>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  bool rows_in_parts = false;  ///< a row can be of single blocks, among peers each of which holds others besides
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
   /// segment of that number, where this peer has several.
   std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
@@ -14959,6 +14962,7 @@ template <class Comm, class Context>
 void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.rows_in_parts = Comm::traits.rows_in_parts;
   state.memory = [&comm](std::size_t) { return comm.memory(); };
   state.forget = [&comm, &ctx](std::size_t) { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
@@ -14991,7 +14995,8 @@ struct round_entry {
   std::vector<double> shares{};                 ///< the same of each peer that takes part
   std::vector<std::uint64_t> identities{};      ///< of each of them, as the membership knows it: see identity()
   std::vector<std::uint32_t> paths{};           ///< of pipelines: the path of each; of swarms: of each row that counts
-  std::vector<parallel::row_holders> blocks{};  ///< of each block of the model, where rows are of single ones
+  std::vector<parallel::row_holders> blocks{};  ///< see parallel::exchange_entry
+  std::vector<std::uint32_t> replicas{};        ///< likewise
   std::uint64_t quota = 0;                      ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                           ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                    ///< another one for every attempt at a round
@@ -15007,6 +15012,8 @@ struct round_entry {
     return block < blocks.size() ? &blocks[block] : nullptr;
   }
 
+  /// Whether that was several rows, which this peer's policy has as they were.
+  [[nodiscard]] bool keeps_rows() const noexcept { return result_kept && result.empty(); }
   /// Whether nobody brings anything, and nothing is known of what others brought.
   [[nodiscard]] bool nobody_counts() const {
     return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
@@ -15202,8 +15209,14 @@ class by_segment {
     return for_each(ctx, [&](Policy& p) { return p.start(ctx); });
   }
 
-  /// The exchange of the first segment; those of the others come before it is over (`exchange`).
+  /// Gradients, by `pass`, where each segment's blocks would be moved to by its own row.
+  result<double> compute(auto& ctx, const auto& pass) { return compute_from(ctx, 0, pass); }
+
+  /// The exchange of the first segment; those of the others come before it is over (`exchange`). Where gradients are
+  /// gathered, and there are not enough: none, each adds its own.
   result<void> before_inner_step(auto& ctx) {
+    const bool gathers = ctx.contribution().gathers_gradients() && !ctx.announce_samples();
+    if (gathers) return for_each(ctx, [&](Policy& p) { return p.before_inner_step(ctx); });
     CAUSEWAY_TRY(ctx.enter_exchange());  // it may change the segments, so none of their policies is at work
     CAUSEWAY_EXPECT(!parts_.empty());
     const segment_in_view shown{ctx, parts_.front()->blocks};
@@ -15291,6 +15304,14 @@ class by_segment {
       CAUSEWAY_TRY(f(p->policy));
     }
     return {};
+  }
+
+  /// Around the pass the blocks of all segments are moved; it sees the whole part.
+  result<double> compute_from(auto& ctx, std::size_t segment, const auto& pass) {
+    const segment_in_view shown{ctx, segment < parts_.size() ? parts_[segment]->blocks : nn::block_range{}};
+    if (segment == parts_.size()) return pass();
+    const std::function<result<double>()> next = [&] { return compute_from(ctx, segment + 1, pass); };
+    return parts_[segment]->policy.compute(ctx, next);
   }
 
   /// As a newcomer's: with what all hold alike, and nothing else.
@@ -27480,6 +27501,13 @@ CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
   state_ = std::move(state.exchange);
+  if (rounds_.by_block && !state_.rows_in_parts) {
+    return fail(
+        errc::unsupported, "pipeline",
+        "both ends of the model hold the token table, which is exchanged as a row by itself, and this policy has no rows "
+        "of single blocks; build the model with untied embeddings, or use one with comm_traits::rows_in_parts, such as "
+        "presets::diloco");
+  }
   if (state_.divide) {
     auto of_blocks = state_.memory ? state_.memory(0) : std::vector<std::span<std::byte>>{};
     for (const parameter_row& row : state_.rows()) {
@@ -27527,6 +27555,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   e.shares = std::move(with.shares);
   e.identities = std::move(with.names);
   e.blocks = std::move(with.blocks);
+  e.replicas = std::move(with.replicas);
   return e;
 }
 
@@ -28772,9 +28801,11 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
 }
 
 /// A mean of rows is of the same parameters in each: where peers have other blocks, there is a row for each range of them.
-/// And a gradient is of one loss only if its micro-batch met one replica's parameters.
+/// And a gradient is of one loss only if its micro-batch met one replica's parameters, whoever computes it: no replica's
+/// that steps alone, and none that only the lost peer knew.
 constexpr bool c8(comm_traits c, parallel_traits p) {
-  return (!p.cut_apart || c.sums_gradients || (p.rows_in_parts && c.rows_in_parts)) && !p.detours;
+  const bool same_rows = !p.cut_apart || c.sums_gradients || (p.rows_in_parts && c.rows_in_parts);
+  return same_rows && !p.detours && !(p.repeats_work && c.looks_ahead);
 }
 
 }  // namespace rules
@@ -28824,7 +28855,8 @@ struct compatible {
       "take detours through pipelines whose replicas step alone, and have other parameters. Use "
       "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
       "reroute, or comm::every_step; of other policies with redundant, redundant_forward and templates those that "
-      "exchange gradients of every step, and in parallel::pipeline comm::rounds of pseudo-gradients, whole. "
+      "exchange gradients, and in parallel::pipeline comm::rounds of local steps; with redundant_forward none that takes "
+      "gradients ahead, at parameters of a lost peer's own, where others cannot repeat its forwards. "
       "docs/reference/rules.md#c8");
 };
 

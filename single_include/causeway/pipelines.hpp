@@ -2351,6 +2351,7 @@ struct parallel_traits {
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
   bool rows_in_parts = false;     ///< but ranges of them are exchanged one by one, where the policy can do that
+  bool repeats_work = false;      ///< peers repeat forwards of others, and go on from them when those are lost
   bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -22793,8 +22794,9 @@ CAUSEWAY_DECL void weight_stash::forget_before(std::uint64_t step) {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
-/// hold, nn::not_held where there is none. `joined_ends()`: whether these are one block, the first.
-/// `declared_parameters()`: the tensors of the whole model, without memory.
+/// hold, nn::not_held where there is none here; `shares_table()`: whether the model has one, whichever part of it is here.
+/// `joined_ends()`: whether these are one block, the first. `declared_parameters()`: the tensors of the whole model,
+/// without memory.
 template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
@@ -22803,6 +22805,7 @@ concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn
   { fixed.width() } -> ConvertibleTo<std::int64_t>;
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
+  { fixed.shares_table() } -> std::same_as<bool>;
   { fixed.joined_ends() } -> std::same_as<bool>;
   { fixed.declared_parameters() } -> std::same_as<parameter_store>;
   { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;
@@ -26087,7 +26090,8 @@ struct exchange_entry {
   std::vector<double> shares{};            ///< of each of them, in what they exchange
   std::vector<std::uint64_t> names{};      ///< of each of them: its identity
   std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
-  std::vector<row_holders> blocks{};       ///< of each block of the model, where rows are of single ones
+  std::vector<row_holders> blocks{};       ///< of each block, and of a table of both ends, where rows are of single ones
+  std::vector<std::uint32_t> replicas{};   ///< likewise: that each of the holders is in, of those that exchange
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows
@@ -26130,6 +26134,7 @@ struct exchange_state {
   std::function<std::vector<parameter_row>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  bool rows_in_parts = false;  ///< a row can be of single blocks, among peers each of which holds others besides
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
   /// segment of that number, where this peer has several.
   std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
@@ -26384,13 +26389,14 @@ template <class Model>
   return flat.subspan(from, to - from);
 }
 
-/// errc::unsupported where the ends of a model share a table, but each would move its own.
+/// errc::unsupported where the ends of a model share a table, but would be at different steps.
 template <class Model>
 result<void> check_untied(const Model& model, std::string_view who) {
-  if (model.tied_table() == nn::not_held) return {};
-  return fail(errc::unsupported, std::string{who},
-              "first and last stage would share a table, and each would move its own; build the model with untied "
-              "embeddings, or use parallel::elastic_pipeline");
+  if (!model.shares_table()) return {};
+  return fail(
+      errc::unsupported, std::string{who},
+      "first and last stage would share a table, and be at different steps; build the model with untied embeddings, "
+      "or make steps with a flush, as by stage::one_f_one_b");
 }
 
 /// As `blocks_in`, without a tied table, which comes first in its buffer.
@@ -26561,6 +26567,13 @@ class block_ownership {
     counted_from_ = since;
     nn::model_part same = ctx.model().part();
     return ctx.hold(std::move(same), w.updates - since);
+  }
+
+  /// The same where steps since the run's last update are given up: who comes into this peer's replica has not made them.
+  void count_without(auto& ctx, const step_record& w) {
+    auto& store = ctx.model().parameters();
+    const std::uint64_t since = std::min(began(ctx.model().part()), w.updates);
+    optim::divide(ctx.inner(), store.segments(), store.segments(), store.length(), w.updates - since);
   }
 
   /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
@@ -27498,10 +27511,13 @@ struct row_shares {
 /// Those who compute a block, at most one in each pipeline: of all micro-batches the part that goes through each.
 CAUSEWAY_DECL [[nodiscard]] row_shares computers_of(const stage::layout& l, std::int64_t block);
 
-/// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; and of each
-/// block those of them who hold it.
+/// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; of each
+/// block those of them who hold it; and the replica that each of them is in, of those with peers. `shares_table`: of a
+/// table, too, which those hold who have either end of the model; who computes the first block puts it in, with what the
+/// last one's gradient did to it.
 CAUSEWAY_DECL [[nodiscard]] row_shares all_holders(const stage::layout& l);
-CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l);
+CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l, bool shares_table = false);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> replicas_of_holders(const stage::layout& l);
 
 namespace detail {
 
@@ -27748,25 +27764,38 @@ CAUSEWAY_DECL row_shares all_holders(const stage::layout& l) {
   return all;
 }
 
-CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l) {
+CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l, bool shares_table) {
   const auto shares = all_holders(l).shares;
-  std::vector<row_holders> blocks;
+  std::vector<row_holders> rows;
   net::peer_index at = 0;
   for (const stage::replica& r : l.replicas) {
     for (const stage::assignment& s : r.assignments) {
       if (s.peer == stage::nobody) continue;
-      const auto layers = static_cast<std::size_t>(r.assignments.back().computes.last);
-      blocks.resize(layers);
-      for (std::size_t b = 0; b < layers; ++b) {
-        const auto block = static_cast<std::int64_t>(b);
-        if (!s.holds(block)) continue;
-        blocks[b].members.push_back(at);
-        blocks[b].shares.push_back(computer_of(r, block) == s.peer ? shares[at] : 0.0);
+      const std::int64_t layers = r.assignments.back().computes.last;
+      const auto holds = [&](row_holders& row, std::int64_t block) {
+        row.members.push_back(at);
+        row.shares.push_back(computer_of(r, block) == s.peer ? shares[at] : 0.0);
+      };
+      rows.resize(static_cast<std::size_t>(layers) + (shares_table ? 1 : 0));
+      for (std::int64_t b = 0; b < layers; ++b) {
+        if (s.holds(b)) holds(rows[static_cast<std::size_t>(b)], b);
       }
+      if (shares_table && (s.holds(0) || s.holds(layers - 1))) holds(rows.back(), 0);
       ++at;
     }
   }
-  return blocks;
+  return rows;
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> replicas_of_holders(const stage::layout& l) {
+  std::vector<std::uint32_t> replicas;
+  std::uint32_t number = 0;
+  for (const stage::replica& r : l.replicas) {
+    const auto peers = r.assigned();
+    replicas.insert(replicas.end(), peers.size(), number);
+    number += peers.empty() ? 0 : 1;
+  }
+  return replicas;
 }
 
 CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery, bool detours) {
@@ -29555,6 +29584,7 @@ struct pipeline_peer {
   std::optional<std::uint32_t> judged{};  ///< the path whose shared parameters `forward_only` takes; none: the live ones
   std::string said{};                     ///< what this peer waits for
   bool by_block = false;                  ///< peers that exchange may hold different blocks, each of which is a row
+  bool shares_table = false;              ///< both ends of the model have it: one more row
   bool leaves = false;                    ///< after the next step
   bool alone = false;                     ///< it was called away from waiting, and the run stands still
   std::size_t staying = 0;                ///< peers of the attempt that do not
@@ -29578,6 +29608,7 @@ struct pipeline_peer {
   template <class Recovery, class Schedule>
   result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) {
     group = ctx.membership().steps();
+    shares_table = ctx.model().shares_table();
     CAUSEWAY_TRY(check(who, micro_batches, chunks));
     CAUSEWAY_TRY(check_ends(who, ctx.model().joined_ends(), Recovery::traits.joined_ends));
     const bool has_order = Recovery::traits.keeps_work || Recovery::traits.joined_ends;
@@ -29915,7 +29946,8 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
   if (assignment == nullptr) return entry({{identity()}, {1.0}}, last);
   if (!by_block) return entry(computers_of(layout, assignment->computes.first), last);
   exchange_entry all = entry(all_holders(layout), last);
-  all.blocks = holders_of_blocks(layout);
+  all.blocks = holders_of_blocks(layout, shares_table);
+  all.replicas = replicas_of_holders(layout);
   return all;
 }
 
@@ -30214,9 +30246,12 @@ class gathered_steps {
   /// Whether a step that is made in the layout of `peer` can be added, on all peers of the attempt alike: all have the same
   /// sum, or none, by what they say.
   CAUSEWAY_DECL [[nodiscard]] bool goes_on(const pipeline_peer& peer, const std::vector<exchange_share>& all) const;
-  /// The policy has added the step that is under way, of `samples`: whether there are enough, or the run ends with it. Else
-  /// that step is over: call once.
-  CAUSEWAY_DECL [[nodiscard]] bool enough_with(const pipeline_peer& peer, std::uint64_t samples, bool ends);
+  /// The policy adds step number `step`, of `samples`: whether there are enough, or the run ends with it. Else that step is
+  /// over. Asked again, it says the same.
+  CAUSEWAY_DECL [[nodiscard]] bool enough_with(const pipeline_peer& peer, std::uint64_t step, std::uint64_t samples,
+                                               bool ends);
+  /// The policy has dropped some of it, if the layout is another now: all give it up then, when they meet.
+  CAUSEWAY_DECL void laid_out(const stage::layout& l);
 
   /// The run has taken the round.
   CAUSEWAY_DECL void taken() noexcept;
@@ -30999,8 +31034,10 @@ CAUSEWAY_DECL bool gathered_steps::goes_on(const pipeline_peer& peer, const std:
   return std::all_of(all.begin(), all.end(), has_ours) && (ours == 0 || layout_ == name_of(peer.layout));
 }
 
-CAUSEWAY_DECL bool gathered_steps::enough_with(const pipeline_peer& peer, std::uint64_t samples, bool ends) {
+CAUSEWAY_DECL bool gathered_steps::enough_with(const pipeline_peer& peer, std::uint64_t step, std::uint64_t samples,
+                                               bool ends) {
   if (!is_of(peer.record())) steps_ = samples_ = 0;
+  if (step < peer.record().step + steps_) return false;
   of_ = peer.record().state;
   layout_ = name_of(peer.layout);
   exchanges_ = ends || samples_ + samples >= peer.group->state().round_samples ? 1 : 0;
@@ -31008,6 +31045,10 @@ CAUSEWAY_DECL bool gathered_steps::enough_with(const pipeline_peer& peer, std::u
   ++steps_;
   samples_ += samples;
   return false;
+}
+
+CAUSEWAY_DECL void gathered_steps::laid_out(const stage::layout& l) {
+  if (has_any() && layout_ != name_of(l)) layout_ = 0;
 }
 
 CAUSEWAY_DECL void gathered_steps::taken() noexcept {
@@ -31255,9 +31296,9 @@ class policy_exchange {
 
   /// Gradients of earlier steps that the policy has, to exchange them with that of the step under way.
   [[nodiscard]] const gathered_steps& gathered() const noexcept { return gathered_; }
-  /// Whether there are enough samples with the batch `b`, or the run ends with it. Else it is gathered: once a step.
-  [[nodiscard]] bool has_enough(const pipeline_peer& peer, const batch& b, bool ends) {
-    return gathered_.enough_with(peer, static_cast<std::uint64_t>(b.sequences), ends);
+  /// Whether there are enough samples with step number `step`, of batch `b`, or the run ends with it. Else it is gathered.
+  [[nodiscard]] bool has_enough(const pipeline_peer& peer, std::uint64_t step, const batch& b, bool ends) {
+    return gathered_.enough_with(peer, step, static_cast<std::uint64_t>(b.sequences), ends);
   }
   /// They are worth nothing any more, if there are any.
   void give_up(const pipeline_peer& peer) { gathered_.give_up(peer); }
@@ -31279,6 +31320,7 @@ class policy_exchange {
       own_.push_back(s);
       ranges.push_back(segments_[s].blocks);
     }
+    gathered_.laid_out(peer.layout);
     return divides(peer) ? peer.group->state().take_segments(ranges) : result<void>{};
   }
 
@@ -31471,56 +31513,104 @@ class policy_exchange {
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_POLICY_EXCHANGE_HPP
 
+// ---- causeway/parallel/elastic/replica_table.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_TABLE_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_TABLE_HPP
+
+// A token table that both ends of a replica hold, where replicas take steps of their own. They begin with the same bits
+// (parallel/elastic/shadows.hpp), and move by the same gradient; what replicas exchange of it is a row by itself, which
+// both ends get the mean of (holders_of_blocks). So it is one table all the time.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The gradient of the table becomes its sum over the peers of the replica that hold it, one with the same bits for all;
+/// who keeps an end without computing it has put in zeros. Gives the norm of what this peer computes of the whole gradient,
+/// of which the table is a part at the first end: `own`, where it has none. To be called before others' gradients come
+/// (give_gradient_to_shadows). `steps`: that the replica has taken. 4 bytes a value of the table from and to each of them.
+inline result<float> complete_table(auto& ctx, const pipeline_peer& peer, std::uint64_t steps, float own) {
+  const std::span<float> gradients = ctx.gradients(), table = table_in(ctx.model(), gradients);
+  if (table.empty()) return own;
+  const auto holders = holders_of_table({{peer.layout.replicas[peer.place.replica]}}, ctx.model().blocks());
+  net::any_transport& transport = *peer.attempt.transport;
+  net::message_id id = peer.named(pipeline_peer::sums_channel, steps);
+  id.channel = collective::channels::gradients;
+  CAUSEWAY_TRY(sum_over(transport, id, holders, peer.index_of, table, peer.how(ctx)));
+  CAUSEWAY_EXPECT(table.data() == gradients.data());
+  const bool is_first = peer.index_of.at(holders.front()) == transport.self();  // who computes the embedding
+  return ctx.norm_of(is_first ? gradients : gradients.subspan(table.size()));
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_TABLE_HPP
+
 // ---- causeway/parallel/elastic/shadows.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_SHADOWS_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_SHADOWS_HPP
 
 // Where peers of a replica that takes steps of its own keep stages of others, for when these are lost: what makes the copy
-// the live stage, bit for bit. It begins as one, and makes each of its steps, by the same gradient.
+// the live stage, bit for bit. It begins as one, and makes each of its steps, by the same gradient. So does the second copy
+// of a table that both ends of a replica share, whoever holds these.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// Those of a replica that hold a block, as the transport numbers them; and the place of the one that computes it.
-inline std::pair<std::vector<net::peer_index>, net::peer_index> copies_of(const pipeline_peer& peer, std::int64_t block) {
-  const stage::replica& replica = peer.layout.replicas[peer.place.replica];
-  const auto holders = stage::layout{{replica}}.holders(block);
+/// Peers of a replica that hold the same, as the transport numbers them; and the place of the one that computes it.
+using replica_copies = std::pair<std::vector<net::peer_index>, net::peer_index>;
+inline replica_copies copies_at(const pipeline_peer& peer, const std::vector<std::uint64_t>& holders, std::int64_t block) {
   std::vector<net::peer_index> peers;
   for (const std::uint64_t id : holders) peers.push_back(peer.index_of.at(id));
-  const auto source = std::find(holders.begin(), holders.end(), computer_of(replica, block)) - holders.begin();
+  const std::uint64_t computer = computer_of(peer.layout.replicas[peer.place.replica], block);
+  const auto source = std::find(holders.begin(), holders.end(), computer) - holders.begin();
   return {std::move(peers), static_cast<net::peer_index>(source)};
 }
+/// Of a block; and of a table that both ends of the model share, which counts as the first block's.
+inline replica_copies copies_of(const pipeline_peer& peer, std::int64_t block) {
+  return copies_at(peer, stage::layout{{peer.layout.replicas[peer.place.replica]}}.holders(block), block);
+}
+inline replica_copies copies_of_table(const pipeline_peer& peer, std::int64_t layers) {
+  return copies_at(peer, holders_of_table({{peer.layout.replicas[peer.place.replica]}}, layers), 0);
+}
 
-/// values ← what the peers of this peer's replica have there that compute each block, at those who hold it besides.
-/// `values`: as the parameters lie. All of the replica call it, in the same order; `name`: another one each time in an
-/// attempt. 4 bytes a value that is kept.
+/// `values` at all `copies`, as they are where they are computed. `name`: another one each time in an attempt.
+inline result<void> copy_among(auto& ctx, const pipeline_peer& peer, replica_copies copies, std::span<float> values,
+                               std::uint64_t name) {
+  if (copies.first.size() < 2) return {};
+  collective::group_view view{*peer.attempt.transport, std::move(copies.first)};
+  return collective::broadcast(view, peer.named(pipeline_peer::move_channel, name), copies.second, values, peer.how(ctx));
+}
+/// values ← what the peers of this peer's replica have there that compute each block, at those who hold it besides; without
+/// such a table. `values`: as the parameters lie. All of the replica call it, in the same order. 4 bytes a value that is
+/// kept.
 inline result<void> copy_to_shadows(auto& ctx, const pipeline_peer& peer, std::span<float> values, std::uint64_t name) {
-  const std::int64_t layers = ctx.model().blocks();
-  for (std::int64_t b = 0; b < layers; ++b) {
+  for (std::int64_t b = 0; b < ctx.model().blocks(); ++b) {
     if (!peer.assignment->holds(b)) continue;
-    auto [peers, source] = copies_of(peer, b);
-    if (peers.size() < 2) continue;
-    collective::group_view view{*peer.attempt.transport, std::move(peers)};
-    const auto id = peer.named(pipeline_peer::move_channel, mix(name, static_cast<std::uint64_t>(b) + 1));
-    const auto block = blocks_in(values, ctx.model().parameters().segments(), {b, b + 1}, layers);
-    CAUSEWAY_TRY(collective::broadcast(view, id, source, block, peer.how(ctx)));
+    const auto block = untied_blocks_in(ctx.model(), values, {b, b + 1});
+    CAUSEWAY_TRY(copy_among(ctx, peer, copies_of(peer, b), block, mix(name, static_cast<std::uint64_t>(b) + 1)));
   }
   return {};
 }
+/// The same of the table alone.
+inline result<void> copy_table(auto& ctx, const pipeline_peer& peer, std::span<float> values, std::uint64_t name) {
+  const auto table = table_in(ctx.model(), values);
+  if (table.empty()) return {};
+  return copy_among(ctx, peer, copies_of_table(peer, ctx.model().blocks()), table, mix(name, 0));
+}
 
-/// Of the replica's next step.
+/// Of the replica's next step. A table has its own way (complete_table).
 inline result<void> give_gradient_to_shadows(auto& ctx, const pipeline_peer& peer, std::uint64_t steps) {
   constexpr std::uint64_t gradient = 0x67726164;
   return copy_to_shadows(ctx, peer, ctx.gradients(), mix(gradient, steps));
 }
 
 /// A replica begins: live parameters, and the inner optimizer's moments. In each round 12 bytes a parameter that is kept,
-/// with AdamW.
+/// or is in a table that both ends share, with AdamW.
 inline result<void> begin_shadows(auto& ctx, const pipeline_peer& peer) {
   constexpr std::uint64_t beginning = 0x626567696E;
-  std::uint64_t row = 0;
-  CAUSEWAY_TRY(copy_to_shadows(ctx, peer, ctx.parameters(), mix(beginning, row)));
-  for (const std::span<float> moment : ctx.inner().moments()) {
-    CAUSEWAY_TRY(copy_to_shadows(ctx, peer, moment, mix(beginning, ++row)));
+  std::vector<std::span<float>> rows{ctx.parameters()};
+  for (const std::span<float> moment : ctx.inner().moments()) rows.push_back(moment);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    CAUSEWAY_TRY(copy_to_shadows(ctx, peer, rows[row], mix(beginning, row)));
+    CAUSEWAY_TRY(copy_table(ctx, peer, rows[row], mix(beginning, row)));
   }
   ctx.parameters_changed();
   return {};
@@ -31576,7 +31666,7 @@ class flushed_steps {
   /// Equal on peers that can be stages of one pipeline.
   [[nodiscard]] static std::uint64_t agreement() { return hash_text(Order::name); }
 
-  result<void> begin(cohort_progress&, const auto&) const { return {}; }
+  result<void> begin(const auto&, cohort_progress&, const auto&) const { return {}; }
   void describe(auto& ctx, const auto&, cohort_member& own) const {
     own.keeps = as_kept(ctx.model().part().ranges(ctx.model().blocks()));
   }
@@ -31620,10 +31710,11 @@ class flushed_steps {
     CAUSEWAY_ASSIGN(const double loss, pass(ctx, s, b));
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
-    CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, s.progress.now().steps));
+    const std::uint64_t steps = s.progress.now().steps;
+    CAUSEWAY_ASSIGN(const float norm, complete_table(ctx, s.peer, steps, own));
+    CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, steps));
     s.progress.end_gradient(name_of_row(s.replica()));
-    CAUSEWAY_ASSIGN(const replica_sums all,
-                    sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, s.ends_round()}));
+    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, steps + 1, {loss, double{norm}, s.ends_round()}));
     s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
     return {};
   }
@@ -31647,16 +31738,14 @@ class flushed_steps {
 template <class S>
 concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
   { S::name } -> ConvertibleTo<std::string_view>;
+  {bool{S::flushes}};
   s.forget();
 };
 
 /// Whether each block is exchanged by itself, where replicas are cut apart: each is made with a flush, so that all its
 /// peers have the same steps behind them, and goes through its own peers.
 template <class Recovery, class Steps>
-inline constexpr bool exchanges_blocks = stage::cut_apart<Recovery>&& requires {
-  Steps::flushes;
-}
-&&!stage::Rerouting<Recovery>;
+inline constexpr bool exchanges_blocks = stage::cut_apart<Recovery>&& Steps::flushes && !stage::Rerouting<Recovery>;
 
 /// By what is given as the schedule of local_pipeline: a schedule, or such a way.
 template <class Order>
@@ -31690,7 +31779,11 @@ class step_gradient {
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
   /// See resumable_step.
   [[nodiscard]] std::uint64_t agreed() const noexcept { return kept_.agreed(); }
-  [[nodiscard]] stage::begun_step described(const step_record& record, std::vector<nn::block_range> keeps) const {
+  /// Of step number `step`. Work at another one is forgotten: several may begin with one state, where gradients are
+  /// gathered.
+  [[nodiscard]] stage::begun_step described(const step_record& record, std::uint64_t step,
+                                            std::vector<nn::block_range> keeps) {
+    if (std::exchange(step_, step) != step) kept_.forget();
     return kept_.described(record, std::move(keeps));
   }
   void forget() noexcept { kept_.forget(); }
@@ -31738,6 +31831,7 @@ class step_gradient {
   }
 
   resumable_step kept_;
+  std::uint64_t step_ = 0;  // that it is of
   bool resumes_ = false;
   std::uint64_t resumed_attempts_ = 0;
 };
@@ -31869,6 +31963,7 @@ struct streamed_options {
 class streamed_steps {
  public:
   static constexpr std::string_view name = "local_async_pipeline";
+  static constexpr bool flushes = false;
 
   explicit streamed_steps(streamed_options options = {}) : options_{options} {}
 
@@ -31876,9 +31971,10 @@ class streamed_steps {
   [[nodiscard]] std::uint64_t agreement() const { return mix(hash_text(name), options_.ahead); }
 
   /// What was in flight is not part of a checkpoint: a peer's replica is whole if all of them were started again from the
-  /// same step. errc::unsupported: the codec needs what a stream does not give it.
+  /// same step. errc::unsupported: the codec needs what a stream does not give it, or both ends of the model share a table.
   template <class Codec>
-  result<void> begin(cohort_progress& progress, const Codec& codec) const {
+  result<void> begin(const auto& model, cohort_progress& progress, const Codec& codec) const {
+    CAUSEWAY_TRY(check_untied(model, name));
     progress.start_again();
     if (!stage::needs_base(codec)) return {};
     return fail(errc::unsupported, std::string{name},
@@ -32124,7 +32220,8 @@ class elastic_pipeline {
                                           .shares_gradient = true,
                                           .gathers_together = true,
                                           .cut_apart = stage::cut_apart<Recovery>,
-                                          .rows_in_parts = stage::cut_apart<Recovery> && !stage::Rerouting<Recovery>};
+                                          .rows_in_parts = stage::cut_apart<Recovery> && !stage::Rerouting<Recovery>,
+                                          .repeats_work = Recovery::traits.keeps_work};
   static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(elastic_pipeline_options options = {}, Recovery recovery = Recovery{},
@@ -32241,13 +32338,14 @@ class elastic_pipeline {
     peer_.held.assigned(computes_, replica_);
     exchange_hooks hooks{.enter = [this, &ctx] { return enter(ctx); },
                          .exchanged = [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }};
-    hooks.enough = [this, &ctx] { return taken() || policy_.has_enough(peer_, whole_, ctx.step() + 1 == options_.steps); };
+    hooks.enough = [this, &ctx] { return taken() || has_enough(ctx.step()); };
     peer_.group->exchange_by(std::move(hooks));
     return {};
   }
 
   [[nodiscard]] bool by_policy() const { return policy_exchange::applies(peer_); }
   [[nodiscard]] bool taken() const { return vote_.taken(peer_.record()); }
+  [[nodiscard]] bool has_enough(std::uint64_t s) { return policy_.has_enough(peer_, s, whole_, s + 1 == options_.steps); }
   [[nodiscard]] std::uint64_t next_step() const { return policy_.gathered().next(peer_.record()); }
 
   // All of a step but the move of the parameters.
@@ -32321,7 +32419,7 @@ class elastic_pipeline {
   result<std::optional<cluster_inventory>> meet(auto& ctx, bool trains) {
     const std::int64_t layers = ctx.model().blocks();
     peer_inventory own = peer_.described(layers, ctx.log());
-    if (trains) own.peer.begun = gradient_.described(peer_.record(), ctx.model().part().ranges(layers));
+    if (trains) own.peer.begun = gradient_.described(peer_.record(), ctx.step(), ctx.model().part().ranges(layers));
     const auto ours = peer_.template agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
     return meetings_.meet(ctx, peer_, std::move(own), trains, ours);
   }
@@ -33634,10 +33732,11 @@ struct local_pipeline_options {
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
 /// begins anew. Needs an environment whose group is a member or a pipeline_group, fault::quorum, an inner
 /// optimizer whose state can be divided (optim::Divisible), and a policy with comm_traits::moves_with_blocks (rule C7);
-/// with `rows_in_parts` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it is then.
+/// with `rows_in_parts` where replicas are cut apart (rule C8), or both ends of the model share a token table (else start()
+/// is errc::unsupported; with streamed_steps always). The trainer stays where it is then.
 ///
-/// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
-/// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
+/// Bytes: boundaries as parallel::pipeline; 16 bytes, and a shared table's gradient, within a replica in each step; between
+/// the holders of a block one exchange of it in H steps. Memory beside elastic_pipeline's: what the policy keeps, one row.
 template <stage::Recovery Recovery = stage::recovery::regroup, class Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class local_pipeline {
@@ -33660,8 +33759,7 @@ class local_pipeline {
 
   explicit local_pipeline(local_pipeline_options options = {}, Recovery recovery = Recovery{},
                           Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : peer_{.by_block = stage::cut_apart<Recovery>},
-        options_{std::move(options)},
+      : options_{std::move(options)},
         recovery_{std::move(recovery)},
         steps_{std::move(schedule)},
         codec_{std::move(codec)} {}
@@ -33744,14 +33842,15 @@ class local_pipeline {
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
+    peer_.by_block = stage::cut_apart<Recovery> || peer_.shares_table;
     ctx.stages().ask(peer_);
-    CAUSEWAY_TRY(steps_.begin(progress_, codec_));
+    CAUSEWAY_TRY(steps_.begin(ctx.model(), progress_, codec_));
     peer_.group->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
          [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
          [this] { return peer_.arrivals.any_or_over(); },
          [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }, peer_.by_block});
-    return check_untied(ctx.model(), name);
+    return {};
   }
 
   // Success: this peer knows its assignment, and has what it needs there. `begins_anew_`: at the round's beginning, and the
@@ -33834,7 +33933,6 @@ class local_pipeline {
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
     if (was_assigned && !goes_on) CAUSEWAY_TRY(steps_.begin_replica(ctx, peer_));
-    CAUSEWAY_TRY(check_untied(ctx.model(), name));
     peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
     known_evaluations_ = {};
@@ -33853,6 +33951,7 @@ class local_pipeline {
   result<void> begin_anew(auto& ctx) {
     if (!progress_.join_cohort(peer_, ctx.step())) return {};
     peer_.group->state().begin_anew();
+    peer_.held.count_without(ctx, peer_.record());
     ctx.resume_at(peer_.record().step);
     begins_anew_ = true;
     return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(peer_.record().step));
@@ -42080,10 +42179,10 @@ class language_model {
   [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
   /// Embedding and output layer are one block, the first.
   [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
-  /// What of the model is here.
-  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
+  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }  ///< what of the model is here
   /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
   [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
+  [[nodiscard]] bool shares_table() const noexcept { return options().tie && !joined_ends(); }  ///< if it has one at all
   /// The segments of the embedding; `not_held` where the model has none here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
   /// The share of values dropped in training, after the embedding and of what blocks add.
@@ -43520,6 +43619,7 @@ template <class Comm, class Context>
 void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.rows_in_parts = Comm::traits.rows_in_parts;
   state.memory = [&comm](std::size_t) { return comm.memory(); };
   state.forget = [&comm, &ctx](std::size_t) { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
@@ -43552,7 +43652,8 @@ struct round_entry {
   std::vector<double> shares{};                 ///< the same of each peer that takes part
   std::vector<std::uint64_t> identities{};      ///< of each of them, as the membership knows it: see identity()
   std::vector<std::uint32_t> paths{};           ///< of pipelines: the path of each; of swarms: of each row that counts
-  std::vector<parallel::row_holders> blocks{};  ///< of each block of the model, where rows are of single ones
+  std::vector<parallel::row_holders> blocks{};  ///< see parallel::exchange_entry
+  std::vector<std::uint32_t> replicas{};        ///< likewise
   std::uint64_t quota = 0;                      ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                           ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                    ///< another one for every attempt at a round
@@ -43568,6 +43669,8 @@ struct round_entry {
     return block < blocks.size() ? &blocks[block] : nullptr;
   }
 
+  /// Whether that was several rows, which this peer's policy has as they were.
+  [[nodiscard]] bool keeps_rows() const noexcept { return result_kept && result.empty(); }
   /// Whether nobody brings anything, and nothing is known of what others brought.
   [[nodiscard]] bool nobody_counts() const {
     return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
@@ -43763,8 +43866,14 @@ class by_segment {
     return for_each(ctx, [&](Policy& p) { return p.start(ctx); });
   }
 
-  /// The exchange of the first segment; those of the others come before it is over (`exchange`).
+  /// Gradients, by `pass`, where each segment's blocks would be moved to by its own row.
+  result<double> compute(auto& ctx, const auto& pass) { return compute_from(ctx, 0, pass); }
+
+  /// The exchange of the first segment; those of the others come before it is over (`exchange`). Where gradients are
+  /// gathered, and there are not enough: none, each adds its own.
   result<void> before_inner_step(auto& ctx) {
+    const bool gathers = ctx.contribution().gathers_gradients() && !ctx.announce_samples();
+    if (gathers) return for_each(ctx, [&](Policy& p) { return p.before_inner_step(ctx); });
     CAUSEWAY_TRY(ctx.enter_exchange());  // it may change the segments, so none of their policies is at work
     CAUSEWAY_EXPECT(!parts_.empty());
     const segment_in_view shown{ctx, parts_.front()->blocks};
@@ -43852,6 +43961,14 @@ class by_segment {
       CAUSEWAY_TRY(f(p->policy));
     }
     return {};
+  }
+
+  /// Around the pass the blocks of all segments are moved; it sees the whole part.
+  result<double> compute_from(auto& ctx, std::size_t segment, const auto& pass) {
+    const segment_in_view shown{ctx, segment < parts_.size() ? parts_[segment]->blocks : nn::block_range{}};
+    if (segment == parts_.size()) return pass();
+    const std::function<result<double>()> next = [&] { return compute_from(ctx, segment + 1, pass); };
+    return parts_[segment]->policy.compute(ctx, next);
   }
 
   /// As a newcomer's: with what all hold alike, and nothing else.
@@ -44028,6 +44145,13 @@ CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
   state_ = std::move(state.exchange);
+  if (rounds_.by_block && !state_.rows_in_parts) {
+    return fail(
+        errc::unsupported, "pipeline",
+        "both ends of the model hold the token table, which is exchanged as a row by itself, and this policy has no rows "
+        "of single blocks; build the model with untied embeddings, or use one with comm_traits::rows_in_parts, such as "
+        "presets::diloco");
+  }
   if (state_.divide) {
     auto of_blocks = state_.memory ? state_.memory(0) : std::vector<std::span<std::byte>>{};
     for (const parameter_row& row : state_.rows()) {
@@ -44075,6 +44199,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   e.shares = std::move(with.shares);
   e.identities = std::move(with.names);
   e.blocks = std::move(with.blocks);
+  e.replicas = std::move(with.replicas);
   return e;
 }
 

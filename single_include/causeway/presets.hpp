@@ -7554,6 +7554,9 @@ struct fragment {
   std::vector<compress::matrix_range> matrices;
   std::size_t size = 0;
   std::vector<index_range> padding{};
+  std::size_t number = 0;         ///< of the fragment that it is, or a block's part of
+  std::size_t block = any_block;  ///< that it is a part of, where rows are of single blocks; a table of both ends is one
+  static constexpr std::size_t any_block = SIZE_MAX;
 
   /// Whether the row is the whole buffer as it lies.
   [[nodiscard]] bool is_whole(std::size_t length) const noexcept { return ranges.size() == 1 && size == length; }
@@ -7571,7 +7574,14 @@ struct whole_model {
   std::span<const parameter_segment> segments{};
   std::size_t length = 0;
   std::size_t blocks = 0;
+  bool shares_table = false;  ///< the first tensor is at both ends
 };
+
+namespace detail {
+
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> numbered(result<std::vector<fragment>> all);
+
+}  // namespace detail
 
 /// `cut(segments, length, whole)`: the fragments of a buffer of `length` values, which is a part of `whole`; they are those
 /// of the whole, so that a tensor is in the same one wherever it is, and some may be empty here. errc::invalid_argument
@@ -7583,29 +7593,41 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
   {bool{F::single}};
 };
 
-/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
-/// not here are empty.
+/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last, and one more
+/// for a table that both ends share, the segment `table`; what is not here is empty.
 CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
-                                                                std::size_t length, std::size_t layers);
+                                                                std::size_t length, std::size_t layers, bool shares_table,
+                                                                std::size_t table);
+
+/// The same of a model that is cut: each of the `fragments` of the whole model block by block, without those that are empty
+/// wherever they are.
+CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
+                                                                std::size_t length, const whole_model& of,
+                                                                std::span<const fragment> fragments);
 
 /// Those of the part of a model that this peer holds. They are those of the whole model, so that all its stages exchange
-/// them after the same steps. Where peers that exchange hold different blocks, all parameters at once are as many rows as
-/// there are blocks.
+/// them after the same steps. Where peers that exchange hold different blocks, each is as many rows as it has blocks, and a
+/// table of both ends is one more.
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
-  if constexpr (F::single && requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
-    if (ctx.membership().rows_by_block()) {
-      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+  bool by_block = false;
+  if constexpr (requires { ctx.membership().rows_by_block(), ctx.model().shares_table(); }) {
+    by_block = ctx.membership().rows_by_block();
+    if (F::single && by_block) {
+      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()),
+                           ctx.model().shares_table(), ctx.model().tied_table());
     }
   }
   if constexpr (!F::single && requires { ctx.model().declared_parameters(); }) {
     const parameter_store all = ctx.model().declared_parameters();
-    return fragments.cut(
-        view.segments, view.values.size(),
-        {all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())});
+    whole_model of{all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())};
+    if (!by_block) return detail::numbered(fragments.cut(view.segments, view.values.size(), of));
+    CAUSEWAY_ASSIGN(const auto cut, fragments.cut(of.segments, of.length, of));
+    if constexpr (requires { ctx.model().shares_table(); }) of.shares_table = ctx.model().shares_table();
+    return single_blocks(view.segments, view.values.size(), of, cut);
   } else {
-    return fragments.cut(view.segments, view.values.size(), whole_model{});
+    return detail::numbered(fragments.cut(view.segments, view.values.size(), whole_model{}));
   }
 }
 
@@ -7691,6 +7713,8 @@ static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> &
 #ifndef CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
 #define CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
 
+#include <map>
+
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL void fragment::add(const parameter_segment& s, std::int64_t end) {
@@ -7733,6 +7757,23 @@ CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments)
   return most < 0 ? 0 : static_cast<std::size_t>(most);
 }
 
+CAUSEWAY_DECL result<std::vector<fragment>> numbered(result<std::vector<fragment>> all) {
+  for (std::size_t i = 0; all && i < all->size(); ++i) (*all)[i].number = i;
+  return all;
+}
+
+CAUSEWAY_DECL std::size_t block_of(const parameter_segment& s, std::size_t layers) {
+  return static_cast<std::size_t>(std::clamp(s.block, 0, static_cast<int>(layers) - 1));
+}
+
+CAUSEWAY_DECL std::size_t fragment_with(std::span<const fragment> fragments, const parameter_segment& s) {
+  const auto has_it = [&](const fragment& f) {
+    return std::any_of(f.ranges.begin(), f.ranges.end(),
+                       [&](const index_range& r) { return r.begin <= s.offset && s.offset < r.end; });
+  };
+  return static_cast<std::size_t>(std::find_if(fragments.begin(), fragments.end(), has_it) - fragments.begin());
+}
+
 // Of each tensor the number of its fragment: the largest tensor first, each to the smallest fragment so far.
 CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, std::size_t count) {
   const auto size = [&](std::size_t s) { return end_of(all.segments, s, all.length) - all.segments[s].offset; };
@@ -7754,10 +7795,27 @@ CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
-                                                  std::size_t layers) {
-  return detail::cut_by(segments, length, layers, [&](std::size_t s) {
-    return static_cast<std::size_t>(std::clamp(segments[s].block, 0, static_cast<int>(layers) - 1));
-  });
+                                                  std::size_t layers, bool shares_table, std::size_t table) {
+  auto all = detail::cut_by(segments, length, layers + (shares_table ? 1 : 0),
+                            [&](std::size_t s) { return s == table ? layers : detail::block_of(segments[s], layers); });
+  for (std::size_t b = 0; b < all.size(); ++b) all[b].block = b;
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
+                                                  const whole_model& of, std::span<const fragment> fragments) {
+  std::map<std::string_view, std::pair<std::size_t, std::size_t>> place;  // of each tensor: its fragment, and its block
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> rows;        // their numbers
+  for (const parameter_segment& s : of.segments) {
+    const bool is_table = of.shares_table && place.empty();
+    place[s.name] = {detail::fragment_with(fragments, s), is_table ? of.blocks : detail::block_of(s, of.blocks)};
+    rows[place[s.name]] = 0;
+  }
+  std::size_t count = 0;
+  for (auto& [at, number] : rows) number = count++;
+  auto all = detail::cut_by(segments, length, count, [&](std::size_t s) { return rows.at(place.at(segments[s].name)); });
+  for (const auto& [at, number] : rows) std::tie(all[number].number, all[number].block) = at;
+  return all;
 }
 
 CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments, std::size_t length,
@@ -13565,6 +13623,7 @@ struct parallel_traits {
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
   bool rows_in_parts = false;     ///< but ranges of them are exchanged one by one, where the policy can do that
+  bool repeats_work = false;      ///< peers repeat forwards of others, and go on from them when those are lost
   bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -14697,17 +14756,11 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors;
 }
 
-/// And whether rows can be of ranges of blocks, where those who exchange one hold different others. Gradients: unless they
-/// are gathered, or taken ahead (gaps). Local steps: all parameters at once, by pseudo-gradients of which all that is kept
-/// is kept for each parameter, or is a row's residual.
+/// And whether rows can be of ranges of blocks, where those who exchange one hold different others: whatever is kept is of
+/// a range. Not where batches are divided by speed, since a recovery that cuts shares them out itself.
 constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
-  if (!moves_with_blocks(m, keeps_factors) || m.tells) return false;
-  if (m.before_inner_step) return !m.accumulates && !by_path(m);
-  const bool plain = m.single && m.anchored && !m.sends_anchor && !m.residual_in_parameters;
-  return plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh && !m.trigger_talks &&
-         !m.watches_movement && !m.meets;
+  return moves_with_blocks(m, keeps_factors) && !m.tells && !by_path(m) && (m.before_inner_step || !m.meets);
 }
-
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
 /// Gradients in every step leave that nothing. Gaps: results that are a round late, own parameters.
 constexpr bool takes_turns(round_mix m) {
@@ -15242,6 +15295,156 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
 
 #endif  // CAUSEWAY_COMM_LOOK_AHEAD_HPP
 
+// ---- causeway/comm/meeting_places.hpp ----
+#ifndef CAUSEWAY_COMM_MEETING_PLACES_HPP
+#define CAUSEWAY_COMM_MEETING_PLACES_HPP
+
+// Who meets whom in an exchange of comm::rounds, where a peer is not always one of those who are counted.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Those who meet in an exchange, by number: peers, or where rows are of single blocks whole replicas, so that all blocks
+/// of one meet the same others, and have one lot.
+template <class Context>
+class meeting_places {
+ public:
+  explicit meeting_places(Context& ctx) : ctx_{ctx}, replicas_{ctx.entry().replicas} {}
+
+  [[nodiscard]] net::peer_index self() const { return replicas_.empty() ? ctx_.self() : replicas_[ctx_.self()]; }
+  [[nodiscard]] std::uint32_t count() const { return replicas_.empty() ? ctx_.peers() : replicas_.back() + 1; }
+  [[nodiscard]] double share_of(net::peer_index place) const {
+    const auto first = std::lower_bound(replicas_.begin(), replicas_.end(), place);
+    return ctx_.share_of(replicas_.empty() ? place : static_cast<net::peer_index>(first - replicas_.begin()));
+  }
+
+ private:
+  Context& ctx_;
+  std::span<const std::uint32_t> replicas_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_MEETING_PLACES_HPP
+
+// ---- causeway/comm/own_parameters.hpp ----
+#ifndef CAUSEWAY_COMM_OWN_PARAMETERS_HPP
+#define CAUSEWAY_COMM_OWN_PARAMETERS_HPP
+
+// Peers with parameters of their own, in groups that meet now and then (gossip), where peers come and go: who has some that
+// it can go on from, and whose it takes where it has none.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// The group in which a peer meets others. Where peers come and go their numbers change, so that groups with a memory begin
+/// again after some exchanges. `number`: of the next.
+template <class Group>
+[[nodiscard]] std::vector<net::peer_index> own_members(auto& ctx, Group group, std::uint64_t number,
+                                                       axis::group_question q) {
+  if constexpr (requires { group.cycle(); }) {
+    for (q.number -= q.number % group.cycle(); q.number < number; ++q.number) group.formed(q);
+  }
+  auto all = group.members(q);
+  const auto contributes = [&](net::peer_index p) { return meeting_places{ctx}.share_of(p) > 0; };
+  if (std::any_of(all.begin(), all.end(), contributes)) return all;
+  return {q.self};  // nobody has anything to say
+}
+
+/// Of one policy, whose `Core` is given to each call. Where blocks move, so do their parameters. Without any of its own a
+/// peer trains on nothing, so that its rows count nothing.
+template <class Core>
+class own_parameters {
+  using state = typename Core::state;
+
+ public:
+  /// Before the first step, also after a checkpoint.
+  void start(auto& ctx, const Core& c) {
+    const auto live = ctx.parameters();
+    if (keeps_left(ctx) && left_.size() != live.size()) left_.assign(live.begin(), live.end());
+    move_to(c.memory, left_);
+  }
+  void serialize(Core& c, auto& ar) {
+    for (state& s : c.states) ar(s.own_at);
+    ar(left_);
+  }
+  void shared(Core& c, auto& ar) {
+    for (state& s : c.states) ar.own(s.own_at, s.outer);
+    ar.own(c.rows.anchor(), left_);
+  }
+
+  /// What all hold alike was replaced. Who missed more than one exchange of a fragment, or has values that are not finite,
+  /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have. Where an exchange is entered
+  /// when its mean is wanted, what was trained since the last one is others' to train again: back to what that left.
+  void adopt(auto& ctx, Core& c, bool keeps_progress, bool ended) {
+    if (ctx.moves_blocks()) return;
+    if (ended) return c.rows.begin_anew(ctx, c.states);
+    if (ctx.exchanges_at_once()) {
+      const auto& left = Core::content_type::anchored ? c.rows.anchor() : left_;
+      std::copy(left.begin(), left.end(), ctx.parameters().begin());
+    }
+    const bool sound = is_finite(ctx, c);
+    if (!sound) c.rows.begin_anew(ctx, c.states);
+    for (state& s : c.states) {
+      const bool usable = sound && (keeps_progress || s.number <= s.own_at + 1);
+      s.own_at = usable ? s.number : nothing;
+    }
+    look_for_others(ctx, c);
+  }
+
+  /// Before the rows of these fragments are applied: what they are applied to. Who had nothing takes what came, if anything
+  /// did.
+  result<void> take(auto& ctx, Core& c, const std::vector<state*>& due) {
+    if (ctx.moves_blocks()) return {};
+    ctx.contribution().passed();
+    for (state* s : due) {
+      const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
+      if (s->own_at == nothing && came) CAUSEWAY_TRY(take_over(ctx, c, *s));
+      if (s->own_at != nothing || came || s->terms.contributes) s->own_at = s->number + 1;
+    }
+    look_for_others(ctx, c);
+    return {};
+  }
+  /// After they were applied.
+  result<void> note_left(auto& ctx) { return keeps_left(ctx) ? ctx.rows().copy(left_, ctx.parameters()) : result<void>{}; }
+
+ private:
+  static constexpr auto nothing = std::numeric_limits<std::uint64_t>::max();
+
+  /// Where there are shared parameters of its own, these are what an exchange left. Where blocks move, a row of theirs is.
+  static bool keeps_left(auto& ctx) { return !Core::content_type::anchored && ctx.membership().is_swarm(); }
+
+  static bool is_finite(auto& ctx, Core& c) {
+    const auto& anchor = c.rows.anchor();
+    return std::isfinite(ctx.norm_of(ctx.parameters())) && (anchor.empty() || std::isfinite(ctx.norm_of(anchor)));
+  }
+
+  /// The parameters of the peers that this one met are its own now, before what they have to say is applied.
+  static result<void> take_over(auto& ctx, Core& c, state& s) {
+    if constexpr (Core::content_type::with_anchor) {
+      const auto theirs = std::span{s.row}.subspan(s.size());
+      s.outer.reset(static_cast<std::int64_t>(s.size()));
+      if (!s.at_send.empty()) CAUSEWAY_TRY(ctx.rows().copy(s.at_send, theirs));
+      CAUSEWAY_TRY(ctx.rows().scatter(s.cut->ranges, theirs, c.rows.anchor()));
+      return ctx.rows().scatter(s.cut->ranges, theirs, c.rows.live(ctx, s));
+    }
+    return {};
+  }
+
+  static void look_for_others(auto& ctx, Core& c) {
+    const auto lacks = [](const state& s) { return s.own_at == nothing; };
+    if (std::any_of(c.states.begin(), c.states.end(), lacks)) {
+      ctx.contribution().pause();
+    } else {
+      ctx.contribution().resume();
+    }
+  }
+
+  source_vector<float> left_;  ///< the parameters after the last exchange
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_OWN_PARAMETERS_HPP
+
 // ---- causeway/comm/path_roster.hpp ----
 #ifndef CAUSEWAY_COMM_PATH_ROSTER_HPP
 #define CAUSEWAY_COMM_PATH_ROSTER_HPP
@@ -15667,17 +15870,19 @@ result<void> put_back(auto& ctx, const auto& s, std::span<const float> row, std:
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Of one policy. `State` is its round_state; a fragment is all there is.
+/// Of one policy. `State` is its round_state.
 template <class State>
 class own_part {
  public:
   /// Nothing of its own is there yet.
-  void found(State& s, std::span<const float> anchor) {
+  void found(std::span<State> states, std::span<const float> anchor) {
     own_.assign(anchor.size(), 0.0F);
     base_.assign(anchor.begin(), anchor.end());
-    s.own_outer.emplace(s.outer);
-    s.own_outer->reset(static_cast<std::int64_t>(anchor.size()));
-    s.own_late.assign(anchor.size(), 0.0F);
+    for (State& s : states) {
+      s.own_outer.emplace(s.outer);
+      s.own_outer->reset(static_cast<std::int64_t>(s.size()));
+      s.own_late.assign(s.size(), 0.0F);
+    }
   }
   /// It begins anew with the next row.
   void forget() noexcept {
@@ -15691,36 +15896,44 @@ class own_part {
   void follow(std::span<const float> shared) {
     for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
   }
-  void serialize(auto& ar, State& s) {
-    ar(own_, base_);
+  /// What is of all fragments goes with the `first`.
+  void serialize(auto& ar, State& s, bool first) {
+    if (first) ar(own_, base_);
     if (!is_there()) return;
     if (!s.own_outer) s.own_outer.emplace(s.outer);
     ar(*s.own_outer);
   }
   void keep_in(const memory_source& memory) {
-    move_to(memory, own_);
-    move_to(memory, base_);
+    for (auto* values : {&own_, &base_, &own_row_, &base_row_}) move_to(memory, *values);
   }
 
-  /// base ← anchor + the part, which goes on by what is fresh less what is late. `mean`: working memory.
-  result<void> step(auto& ctx, State& s, std::span<float> mean, std::span<const float> anchor) {
+  /// base ← shared + the part, which goes on by what is fresh less what is late: that fragment of it. `mean`: working
+  /// memory.
+  result<std::span<const float>> step(auto& ctx, State& s, std::span<float> mean, std::span<const float> shared) {
     const auto rows = ctx.rows();
     CAUSEWAY_TRY(rows.copy(mean, s.own_late));
     CAUSEWAY_TRY(rows.copy(s.own_late, s.input));
     CAUSEWAY_TRY(rows.scale(s.own_late, static_cast<float>(ctx.own_share())));
     CAUSEWAY_TRY(rows.subtract(mean, s.own_late, mean));
-    if constexpr (requires { s.own_outer->step_rows(rows, own_, mean, mean); }) {
-      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own_, mean, {}));
+    CAUSEWAY_ASSIGN(const auto own, opened(ctx, s, own_, own_row_));
+    if constexpr (requires { s.own_outer->step_rows(rows, own, mean, mean); }) {
+      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own, mean, {}));
     } else {
-      s.own_outer->step(ctx.pool(), own_, mean, {});
+      s.own_outer->step(ctx.pool(), own, mean, {});
     }
-    CAUSEWAY_TRY(rows.copy(base_, anchor));
-    return rows.add(base_, 1.0F, own_);
+    CAUSEWAY_TRY(put_back(ctx, s, own, own_));
+    CAUSEWAY_ASSIGN(const auto base, opened(ctx, s, base_, base_row_));
+    CAUSEWAY_TRY(rows.copy(base, shared));
+    CAUSEWAY_TRY(rows.add(base, 1.0F, own));
+    CAUSEWAY_TRY(put_back(ctx, s, base, base_));
+    return std::span<const float>{base};
   }
 
  private:
   source_vector<float> own_;
   source_vector<float> base_;
+  source_vector<float> own_row_;  // working memory
+  source_vector<float> base_row_;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -15791,6 +16004,17 @@ class round_rows {
     ctx.parameters_changed();
   }
   [[nodiscard]] own_part<state>& own() noexcept { return own_; }
+  /// input += how far the live parameters are from what rows are relative to, where they go back to.
+  result<void> take_progress(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_ASSIGN(const auto from, opened(ctx, s, base(), shared_));
+    CAUSEWAY_TRY(ctx.rows().blend(local, -1.0F, from, 1.0F));
+    CAUSEWAY_TRY(ctx.rows().add(s.input, 1.0F, local));
+    const auto all = live(ctx, s);
+    CAUSEWAY_TRY(s.cut->is_whole(all.size()) ? ctx.rows().copy(all, from) : ctx.rows().scatter(s.cut->ranges, from, all));
+    ctx.parameters_changed();
+    return {};
+  }
   /// What rows are relative to.
   [[nodiscard]] source_vector<float>& base() noexcept { return own_.is_there() ? own_.base() : anchor_; }
   /// Before `apply`: means ← row, where something came.
@@ -15882,15 +16106,15 @@ class round_rows {
     return {};
   }
 
-  /// `all` gets |mean|² and |shared parameters|², as far as they are here; summed by the host: peers compare them, and a
-  /// device sums in another order.
-  result<void> add_squares(auto& ctx, state& s, std::vector<double>& all) {
+  /// Adds |mean|² and |shared parameters|² to these two, as far as they are here; summed by the host: peers compare them,
+  /// and a device sums in another order.
+  result<void> add_squares(auto& ctx, const state& s, std::span<double> two) {
     CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
-    s.squares_at = all.size();
-    all.push_back(ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges));
-    all.push_back(ctx.stages().squares(ctx.pool(), shared, s.cut->ranges));
+    two[0] += ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges);
+    two[1] += ctx.stages().squares(ctx.pool(), shared, s.cut->ranges);
     return {};
   }
+
   /// `row` is the mean: use it.
   result<void> apply(auto& ctx, state& s) {
     if constexpr (content_type::anchored) {
@@ -15899,7 +16123,9 @@ class round_rows {
       if (s.elsewhere || (participation_type::keeps_local && !s.terms.contributes)) return {};
       CAUSEWAY_ASSIGN(const auto shared, shared_row(ctx, s, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-      if constexpr (keeps_in_parameters) {
+      if (keeps_in_parameters && s.terms.only_takes) {
+        CAUSEWAY_TRY(ctx.rows().copy(local, shared));  // what was sent of it another peer knows
+      } else if constexpr (keeps_in_parameters) {
         CAUSEWAY_TRY(add_sent(ctx, s, local));
         if (s.terms.contributors > 0) CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, room(moved_, local.size())));
       } else {
@@ -16042,7 +16268,8 @@ class round_rows {
   }
   result<void> take_out(auto& ctx, state& s) {
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(add_sent(ctx, s, local));
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_TRY(s.terms.only_takes ? ctx.rows().copy(local, shared) : add_sent(ctx, s, local));
     CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
     ctx.parameters_changed();
     return {};
@@ -16058,8 +16285,11 @@ class round_rows {
   }
   result<void> land_own(auto& ctx, state& s, std::span<float> mean) {
     if (s.arrived) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
-    CAUSEWAY_TRY(own_.step(ctx, s, mean, anchor_));
-    CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, ctx.parameters(), own_.base(), {}));
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_ASSIGN(const auto base, own_.step(ctx, s, mean, shared));
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, local, base, {}));
+    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
     ctx.parameters_changed();
     return {};
@@ -16132,8 +16362,9 @@ struct talk_terms {
 /// who has.
 template <class Context, class Participation>
 void draw_lots(Context& ctx, const Participation& participation, talk_terms& terms, axis::group_question q) {
+  const meeting_places places{ctx};
   const net::peer_index self = std::exchange(q.self, 0), all = std::exchange(q.peers, 0);
-  const auto speaks = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
+  const auto speaks = [&](net::peer_index p) { return places.share_of(p) > 0; };
   for (net::peer_index p = 0; p < all; ++p) q.peers += speaks(p) ? 1 : 0;
   terms.contributors = 0;
   bool drawn = false;
@@ -16145,7 +16376,7 @@ void draw_lots(Context& ctx, const Participation& participation, talk_terms& ter
     if (!counts || !std::binary_search(terms.members.begin(), terms.members.end(), p)) continue;
     ++terms.contributors;
     drawn = drawn || p == self;
-    share += ctx.share_of(p);
+    share += places.share_of(p);
   }
   terms.contributes = terms.contributes && drawn;
   if (terms.contributors > 0) terms.rescale = static_cast<float>(1.0 / share);
@@ -16254,15 +16485,26 @@ struct round_state {
     return {};
   }
 
-  /// Where rows are of single blocks: this one goes to and from those who hold its block.
-  void meet_holders(const auto& ctx) {
-    const auto* const holders = ctx.entry().holders_of(fragment);
+  /// Where rows are of single blocks: this one goes to and from those who hold its block, of the replicas that meet. Who
+  /// keeps a block that another of its replica computes takes what comes of it.
+  void meet_holders(const auto& ctx, bool draws_lots) {
+    const auto& entry = ctx.entry();
+    const auto* const holders = entry.holders_of(cut->block);
     if (holders == nullptr) return;
-    terms.members = holders->members;
-    terms.contributors = static_cast<std::uint32_t>(terms.members.size());
-    terms.weight = holders->weight_of(ctx.self());
-    terms.contributes = terms.weight > 0;
-    terms.only_takes = !terms.contributes;
+    const auto replicas = std::exchange(terms.members, {});
+    double all = 0, own = 0;
+    for (std::size_t i = 0; i < holders->members.size(); ++i) {
+      const net::peer_index peer = holders->members[i];
+      if (!std::binary_search(replicas.begin(), replicas.end(), entry.replicas[peer])) continue;
+      terms.members.push_back(peer);
+      all += holders->shares[i];
+      if (peer == ctx.self()) own = holders->shares[i];
+    }
+    if (terms.members.size() == holders->members.size()) all = 1;
+    terms.weight = all > 0 ? static_cast<float>(own / all * static_cast<double>(terms.members.size())) : 0;
+    terms.only_takes = own == 0;
+    terms.contributes = terms.contributes && own > 0;
+    if (!draws_lots) terms.contributors = static_cast<std::uint32_t>(terms.members.size());
   }
 
   void cancel() {
@@ -16372,7 +16614,7 @@ struct round_state {
   }
 
   result<void> mean_by_context(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
-    const bool is_kept = ctx.keeps_result() && !ctx.knows_result();  // it was several rows, and this one is there still
+    const bool is_kept = ctx.entry().keeps_rows();  // this one is there still
     if (row.empty() || is_kept) return ctx.left_exchange(row, {}, where);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
@@ -16386,7 +16628,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment), where);
+    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(cut->block), where);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
@@ -16477,7 +16719,7 @@ struct round_core {
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
-  static constexpr bool rows_in_parts = rules::rows_in_parts(laws::mix, keeps_factors) && !looks_ahead;
+  static constexpr bool rows_in_parts = rules::rows_in_parts(laws::mix, keeps_factors);
   static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -16504,7 +16746,7 @@ struct round_core {
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(check(ctx));
     CAUSEWAY_ASSIGN(cuts, axis::cut_part(fragments, ctx));
-    CAUSEWAY_TRY(trigger.check(cuts.size()));
+    CAUSEWAY_TRY(trigger.check(fragment_count()));
     if constexpr (requires { group.check_fragments(cuts.size()); }) {
       CAUSEWAY_TRY(group.check_fragments(cuts.size()));
     }
@@ -16614,14 +16856,24 @@ struct round_core {
     return {};
   }
 
+  /// Of the model; where rows are of single blocks there are more cuts.
+  [[nodiscard]] std::size_t fragment_count() const noexcept { return cuts.empty() ? 0 : cuts.back().number + 1; }
+  /// Its number among the fragments of all tensors; all blocks of one have the same.
+  [[nodiscard]] std::size_t number_of(const state& s) const noexcept {
+    return by_path ? s.part : s.tensor * fragment_count() + cuts[s.fragment].number;
+  }
+  /// Whether it is the first of that number.
+  [[nodiscard]] bool leads(const state& s) const noexcept {
+    return s.fragment == 0 || cuts[s.fragment - 1].number != cuts[s.fragment].number;
+  }
   /// Its number in the trigger's list. Modules of a fragment are exchanged together.
-  [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
+  [[nodiscard]] std::size_t in_schedule(const state& s) const noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
-    if (fragments_type::single) return s.tensor;  // also of single blocks
-    return by_path ? s.fragment : by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
+    if (by_path) return s.fragment;
+    return by_tensor && content_type::tensor_count > 1 ? s.tensor : number_of(s);
   }
   [[nodiscard]] std::size_t schedule_size() const noexcept {
-    return fragments_type::single ? content_type::tensor_count : by_path ? cuts.size() : states.size();
+    return by_path ? cuts.size() : fragment_count() * content_type::tensor_count;
   }
   /// Inner steps to its next exchange.
   [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), schedule_size()); }
@@ -16629,30 +16881,20 @@ struct round_core {
   // ---- the parts of an exchange -----------------------------------------------------------------------------------------
 
   [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
-    const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
-    return {.seed = seed,
+    const meeting_places places{ctx};
+    return {.seed = mix(ctx.options().seed, stream, number_of(s)),
             .number = s.number,
-            .self = ctx.self(),
-            .peers = ctx.peers(),
-            .fragment = s.fragment,
+            .self = places.self(),
+            .peers = places.count(),
+            .fragment = cuts[s.fragment].number,
             .link_costs = links.costs()};
   }
-  /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
-  [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
+  [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, const axis::group_question& q) const {
     if constexpr (own_parameters) {
-      if (ctx.numbered_peers() > 0) return s.group_axis.members(q);
-      group_type anew = group;
-      if constexpr (requires { anew.cycle(); }) {
-        for (q.number -= q.number % anew.cycle(); q.number < s.number; ++q.number) anew.formed(q);
-      }
-      auto all = anew.members(q);
-      const auto contributes = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
-      if (std::any_of(all.begin(), all.end(), contributes)) return all;
-      return {q.self};  // nobody has anything to say
-    } else {
-      if (applies_late && content_type::before_inner_step && ctx.entry().nobody_counts()) return {q.self};
-      return has_modules(ctx) ? std::vector<net::peer_index>{} : s.group_axis.members(q);
+      if (ctx.numbered_peers() == 0) return own_members(ctx, group, s.number, q);
     }
+    if (applies_late && content_type::before_inner_step && ctx.entry().nobody_counts()) return {q.self};
+    return has_modules(ctx) ? std::vector<net::peer_index>{} : s.group_axis.members(q);
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
     const bool at_once = merge_rule_type::waits == axis::waiting::at_once;
@@ -16685,7 +16927,7 @@ struct round_core {
                .contributes = weight > 0,
                .weight = weight,
                .length = 1,
-               .seed = mix(q.seed, s.number),
+               .seed = mix(mix(ctx.options().seed, stream, s.part), s.number),
                .id = id_of(ctx, s),
                .part = first_part + s.part,
                .reference = {}};
@@ -16694,7 +16936,7 @@ struct round_core {
     if constexpr (laws::mix.anchored && requires { group.length(q); })
       s.terms.length = has_modules(ctx) ? 1 : group.length(q);
     if (has_modules(ctx)) modules.invite(ctx, group, s);
-    if (fragments_type::single) s.meet_holders(ctx);
+    s.meet_holders(ctx, !participation_type::always);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);
@@ -16712,7 +16954,11 @@ struct round_core {
   result<void> measure(auto& ctx, std::span<state* const> due) {
     if constexpr (laws::mix.watches_movement) {
       squares.clear();
-      for (state* s : due) CAUSEWAY_TRY(rows.add_squares(ctx, *s, squares));
+      for (state* s : due) {
+        if (squares.empty() || leads(*s)) squares.insert(squares.end(), 2, 0.0);
+        s->squares_at = squares.size() - 2;
+        if (!s->terms.only_takes) CAUSEWAY_TRY(rows.add_squares(ctx, *s, std::span{squares}.last(2)));
+      }
       return ctx.stages().sum(squares, ctx.exchange_options());
     }
     return {};
@@ -16733,7 +16979,7 @@ struct round_core {
     return ctx.left_exchange({});
   }
   [[nodiscard]] axis::exchange_report report_of(const state& s) const {
-    return {.fragment = s.part,
+    return {.fragment = number_of(s),
             .steps = s.since,
             .samples = s.samples,
             .movement = movement(s),
@@ -16746,21 +16992,12 @@ struct round_core {
     const axis::exchange_report report = report_of(s);
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
-    return trigger.exchanged(ctx, report);
+    return leads(s) ? trigger.exchanged(ctx, report) : result<void>{};
   }
 
   /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
   static result<double> ask_first(auto& ctx, auto&& hear) {
     return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
-  }
-
-  /// Gradients ← the mean over this peer's samples.
-  result<void> mean_gradient(auto& ctx) {
-    const auto g = ctx.gradients();
-    ctx.schedule_at(states.front().number);
-    if (gathered == 0) return ctx.rows().zero(g);
-    CAUSEWAY_TRY(ctx.rows().copy(g, rows.updates()));
-    return ctx.rows().scale(g, 1.0F / static_cast<float>(gathered));
   }
 
   result<void> commit(auto& ctx, state& s) {
@@ -16807,6 +17044,70 @@ struct round_core {
 
 #endif  // CAUSEWAY_COMM_ROUND_CORE_HPP
 
+// ---- causeway/comm/alike_at_end.hpp ----
+#ifndef CAUSEWAY_COMM_ALIKE_AT_END_HPP
+#define CAUSEWAY_COMM_ALIKE_AT_END_HPP
+
+// The last exchange of a run in which comm::rounds exchanges parameters among peers that come and go: their mean over all,
+// whatever was due, so that all end alike.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call: `updates` holds the parameters of this peer, then their mean.
+template <class Core>
+struct alike_at_end {
+  using state = typename Core::state;
+
+  /// One, or where rows are of single blocks one for each.
+  [[nodiscard]] static std::size_t rows_of(const Core& c) noexcept {
+    return c.cuts.front().block == axis::fragment::any_block ? 1 : c.cuts.size();
+  }
+
+  static result<void> mean_of_all(auto& ctx, Core& c) {
+    for (state& s : c.states) s.cancel();
+    auto& mean = c.rows.updates();
+    const std::uint64_t part = c.first_part + c.states.size();
+    if (rows_of(c) > 1) return mean_of_blocks(ctx, c, part);
+    if (ctx.entry().keeps_rows()) return ctx.left_exchange(mean);  // it is there, of several rows
+    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
+    const state& one = c.states.front();
+    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(one.samples + (one.pending ? one.behind : 0), part));
+    return ctx.mean(compress::none{}, mean, part, &told);
+  }
+
+  /// It goes through: all that is kept of parameters is that mean.
+  static result<void> take(auto& ctx, Core& c) {
+    auto& mean = c.rows.updates();
+    CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
+    if (!c.rows.means().empty()) CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
+    mean.clear();
+    ctx.parameters_changed();
+    return {};
+  }
+
+ private:
+  // Each among its holders.
+  static result<void> mean_of_blocks(auto& ctx, Core& c, std::uint64_t part) {
+    auto& row = c.states.front().row;
+    for (const axis::fragment& f : c.cuts) {
+      row.resize(f.size);
+      CAUSEWAY_TRY(ctx.rows().gather(f.ranges, c.rows.updates(), row));
+      const bool is_there = row.empty() || ctx.entry().keeps_rows();
+      const result<void> left =
+          is_there ? ctx.left_exchange(row) : ctx.mean(compress::none{}, row, part, ctx.entry().holders_of(f.block));
+      CAUSEWAY_TRY(ctx.rows().scatter(f.ranges, row, c.rows.updates()));  // also where others vote without this peer
+      CAUSEWAY_TRY(left);
+      ++part;
+    }
+    return {};
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ALIKE_AT_END_HPP
+
 // ---- causeway/comm/late_rows.hpp ----
 #ifndef CAUSEWAY_COMM_LATE_ROWS_HPP
 #define CAUSEWAY_COMM_LATE_ROWS_HPP
@@ -16835,7 +17136,7 @@ struct late_rows {
   /// Makes a row. What is sent early of this peer's own lies apart from what all hold alike.
   static result<void> compose(auto& ctx, Core& c, state& s) {
     if constexpr (Core::merge_rule_type::own_is_fresh) {
-      if (!c.rows.own().is_there()) c.rows.own().found(s, c.rows.anchor());
+      if (!c.rows.own().is_there()) c.rows.own().found(c.states, c.rows.anchor());
     }
     return c.rows.compose(ctx, s);
   }
@@ -16849,7 +17150,7 @@ struct late_rows {
       s->arrived = came;
       CAUSEWAY_TRY(compose(ctx, c, *s));
       CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
-      if (came) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(*s)));
+      if (came && c.leads(*s)) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(*s)));
       s->pending = s->since > 0 && !s->is_of_nothing(ctx);  // who made no step for it has nothing to keep
       s->waited = 0;
       s->restart();
@@ -16877,11 +17178,7 @@ struct late_rows {
       if constexpr (Core::rows_type::keeps_in_parameters) {
         CAUSEWAY_TRY(c.rows.compose(ctx, *s));  // the live parameters still have all of it
       } else if constexpr (Core::content_type::anchored) {
-        const auto live = ctx.parameters();
-        CAUSEWAY_TRY(ctx.rows().blend(live, -1.0F, c.rows.base(), 1.0F));
-        CAUSEWAY_TRY(ctx.rows().add(s->input, 1.0F, live));
-        CAUSEWAY_TRY(ctx.rows().copy(live, c.rows.base()));
-        ctx.parameters_changed();
+        CAUSEWAY_TRY(c.rows.take_progress(ctx, *s));
       }
       s->behind = behind;
     }
@@ -16892,111 +17189,6 @@ struct late_rows {
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
 #endif  // CAUSEWAY_COMM_LATE_ROWS_HPP
-
-// ---- causeway/comm/own_parameters.hpp ----
-#ifndef CAUSEWAY_COMM_OWN_PARAMETERS_HPP
-#define CAUSEWAY_COMM_OWN_PARAMETERS_HPP
-
-// Peers with parameters of their own, in groups that meet now and then (gossip), where peers come and go: who has some that
-// it can go on from, and whose it takes where it has none.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
-
-/// Of one policy, whose `Core` is given to each call. Where blocks move, so do their parameters. Without any of its own a
-/// peer trains on nothing, so that its rows count nothing.
-template <class Core>
-class own_parameters {
-  using state = typename Core::state;
-
- public:
-  /// Before the first step, also after a checkpoint.
-  void start(auto& ctx, const Core& c) {
-    const auto live = ctx.parameters();
-    if (keeps_left(ctx) && left_.size() != live.size()) left_.assign(live.begin(), live.end());
-    move_to(c.memory, left_);
-  }
-  void serialize(Core& c, auto& ar) {
-    for (state& s : c.states) ar(s.own_at);
-    ar(left_);
-  }
-  void shared(Core& c, auto& ar) {
-    for (state& s : c.states) ar.own(s.own_at, s.outer);
-    ar.own(c.rows.anchor(), left_);
-  }
-
-  /// What all hold alike was replaced. Who missed more than one exchange of a fragment, or has values that are not finite,
-  /// has nothing of its own to go on from. `ended`: the run has, with a mean that all have. Where an exchange is entered
-  /// when its mean is wanted, what was trained since the last one is others' to train again: back to what that left.
-  void adopt(auto& ctx, Core& c, bool keeps_progress, bool ended) {
-    if (ctx.moves_blocks()) return;
-    if (ended) return c.rows.begin_anew(ctx, c.states);
-    if (ctx.exchanges_at_once()) {
-      const auto& left = Core::content_type::anchored ? c.rows.anchor() : left_;
-      std::copy(left.begin(), left.end(), ctx.parameters().begin());
-    }
-    const bool sound = is_finite(ctx, c);
-    if (!sound) c.rows.begin_anew(ctx, c.states);
-    for (state& s : c.states) {
-      const bool usable = sound && (keeps_progress || s.number <= s.own_at + 1);
-      s.own_at = usable ? s.number : nothing;
-    }
-    look_for_others(ctx, c);
-  }
-
-  /// Before the rows of these fragments are applied: what they are applied to. Who had nothing takes what came, if anything
-  /// did.
-  result<void> take(auto& ctx, Core& c, const std::vector<state*>& due) {
-    if (ctx.moves_blocks()) return {};
-    ctx.contribution().passed();
-    for (state* s : due) {
-      const bool came = s->terms.members.size() > 1 && !s->terms.contributes;
-      if (s->own_at == nothing && came) CAUSEWAY_TRY(take_over(ctx, c, *s));
-      if (s->own_at != nothing || came || s->terms.contributes) s->own_at = s->number + 1;
-    }
-    look_for_others(ctx, c);
-    return {};
-  }
-  /// After they were applied.
-  result<void> note_left(auto& ctx) { return keeps_left(ctx) ? ctx.rows().copy(left_, ctx.parameters()) : result<void>{}; }
-
- private:
-  static constexpr auto nothing = std::numeric_limits<std::uint64_t>::max();
-
-  /// Where there are shared parameters of its own, these are what an exchange left. Where blocks move, a row of theirs is.
-  static bool keeps_left(auto& ctx) { return !Core::content_type::anchored && ctx.membership().is_swarm(); }
-
-  static bool is_finite(auto& ctx, Core& c) {
-    const auto& anchor = c.rows.anchor();
-    return std::isfinite(ctx.norm_of(ctx.parameters())) && (anchor.empty() || std::isfinite(ctx.norm_of(anchor)));
-  }
-
-  /// The parameters of the peers that this one met are its own now, before what they have to say is applied.
-  static result<void> take_over(auto& ctx, Core& c, state& s) {
-    if constexpr (Core::content_type::with_anchor) {
-      const auto theirs = std::span{s.row}.subspan(s.size());
-      s.outer.reset(static_cast<std::int64_t>(s.size()));
-      if (!s.at_send.empty()) CAUSEWAY_TRY(ctx.rows().copy(s.at_send, theirs));
-      CAUSEWAY_TRY(ctx.rows().scatter(s.cut->ranges, theirs, c.rows.anchor()));
-      return ctx.rows().scatter(s.cut->ranges, theirs, c.rows.live(ctx, s));
-    }
-    return {};
-  }
-
-  static void look_for_others(auto& ctx, Core& c) {
-    const auto lacks = [](const state& s) { return s.own_at == nothing; };
-    if (std::any_of(c.states.begin(), c.states.end(), lacks)) {
-      ctx.contribution().pause();
-    } else {
-      ctx.contribution().resume();
-    }
-  }
-
-  source_vector<float> left_;  ///< the parameters after the last exchange
-};
-
-}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
-
-#endif  // CAUSEWAY_COMM_OWN_PARAMETERS_HPP
 
 // ---- causeway/comm/round_turns.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_TURNS_HPP
@@ -17018,6 +17210,7 @@ class round_turns {
   using state = typename Core::state;
   using due_list = std::vector<state*>;
   using late = late_rows<Core>;
+  using at_end = alike_at_end<Core>;
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
@@ -17083,7 +17276,7 @@ class round_turns {
       CAUSEWAY_TRY(send(ctx, c, later));
       due.insert(due.end(), later.begin(), later.end());
     }
-    ctx.in_parts(parts(ctx, due));
+    ctx.in_parts(parts(ctx, c, due));
     CAUSEWAY_TRY(receive(ctx, c, due));
     CAUSEWAY_TRY(apply(ctx, c, due));
     if (ctx.exchanges_at_once()) {
@@ -17138,7 +17331,7 @@ class round_turns {
       CAUSEWAY_TRY(ctx.check_own(s->input));
     }
     CAUSEWAY_TRY(ctx.enter_exchange());
-    if (!ends_alike(ctx)) return {};
+    if (!ends_alike(ctx) || ctx.entry().keeps_rows()) return {};
     c.rows.updates().resize(ctx.parameters().size());
     return ctx.rows().copy(c.rows.updates(), ctx.parameters());
   }
@@ -17150,15 +17343,16 @@ class round_turns {
     return {};
   }
   /// Exchanges that `receive` ends.
-  [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
-    if (due.empty() || ends_alike(ctx)) return due.empty() ? 0 : 1;
+  [[nodiscard]] std::size_t parts(auto& ctx, const Core& c, const due_list& due) const {
+    if (due.empty()) return 0;
+    if (ends_alike(ctx)) return at_end::rows_of(c);
     return due.size() + (Core::has_statistics(ctx) ? 1 : 0);
   }
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
     if (due.empty()) return {};
     if constexpr (keeps_means) {
-      if (ends_alike(ctx)) return mean_of_all(ctx, c);
+      if (ends_alike(ctx)) return at_end::mean_of_all(ctx, c);
     }
     CAUSEWAY_TRY(turn_all(ctx, due));
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
@@ -17185,7 +17379,8 @@ class round_turns {
     applied_ = true;
     if constexpr (keeps_means) {
       if (ends_alike(ctx)) {
-        CAUSEWAY_TRY(end_alike(ctx, c));
+        CAUSEWAY_TRY(at_end::take(ctx, c));
+        ended_ = 1;
         end(c, due);
         return alike.empty() ? result<void>{} : ctx.rows().copy(alike, ctx.parameters());
       }
@@ -17213,6 +17408,8 @@ class round_turns {
     }
     return {};
   }
+  /// Exchanges of the last turn of a run, where that is of parameters.
+  [[nodiscard]] static std::size_t rows_at_end(const Core& c) noexcept { return at_end::rows_of(c); }
   [[nodiscard]] std::uint64_t committed_at() const noexcept { return committed_at_; }
   [[nodiscard]] std::uint64_t adoptions() const noexcept { return adoptions_; }
   [[nodiscard]] own_parameters<Core>& own() noexcept { return own_; }
@@ -17328,28 +17525,6 @@ class round_turns {
   /// Whether the turn is the run's last, and of parameters themselves: then it is their mean over all, whatever was due.
   [[nodiscard]] static bool ends_alike(auto& ctx) { return keeps_means && ctx.is_last_exchange(); }
 
-  /// The run's last turn where parameters are exchanged: updates, which are this peer's, ← their mean over all.
-  result<void> mean_of_all(auto& ctx, Core& c) {
-    for (state& s : c.states) s.cancel();
-    auto& mean = c.rows.updates();
-    if (ctx.keeps_result() && !ctx.knows_result()) return ctx.left_exchange(mean);  // it is there, of several rows
-    const std::uint64_t part = c.first_part + c.states.size();
-    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
-    const state& one = c.states.front();
-    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(one.samples + (one.pending ? one.behind : 0), part));
-    return ctx.mean(compress::none{}, mean, part, &told);
-  }
-  result<void> end_alike(auto& ctx, Core& c) {
-    auto& mean = c.rows.updates();
-    CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
-    if (!c.rows.means().empty()) CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
-    if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
-    ended_ = 1;
-    mean.clear();
-    ctx.parameters_changed();
-    return {};
-  }
-
   void end(Core& c, const due_list& due) {
     if constexpr (Core::meets) {  // in the steps of one peer, for who begins with this state
       for (state* s : due) s->due_at = committed_at_ + c.trigger.mean_steps();
@@ -17364,8 +17539,8 @@ class round_turns {
   /// Where the trigger says which fragment is next, the others are not due.
   void choose_next(Core& c) {
     if constexpr (Core::chooses) {
-      const std::uint64_t at = committed_at_ + c.trigger.step_to_next(c.states.size());
-      for (state& s : c.states) s.due_at = c.trigger.chosen(s.part) ? at : never;
+      const std::uint64_t at = committed_at_ + c.trigger.step_to_next(c.schedule_size());
+      for (state& s : c.states) s.due_at = c.trigger.chosen(c.number_of(s)) ? at : never;
     }
   }
 
@@ -17434,7 +17609,8 @@ class stacked_turns {
   void found(auto& ctx, auto first, auto second) {
     move_to(ctx.memory(), alike_);
     if (alike_.empty()) alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
-    second.core.first_part = first.core.states.size() + 1;  // its messages have other names
+    second.core.first_part =
+        first.core.states.size() + first.turns.rows_at_end(first.core);  // its messages have other names
   }
 
   /// After an inner step.
@@ -17451,7 +17627,7 @@ class stacked_turns {
     const auto a = first.due(step, last);
     const auto b = second.due(step, last);
     if (last) CAUSEWAY_TRY(first.prepare(ctx, a));
-    ctx.in_parts(first.turns.parts(ctx, a) + second.turns.parts(ctx, b));
+    ctx.in_parts(first.turns.parts(ctx, first.core, a) + second.turns.parts(ctx, second.core, b));
     CAUSEWAY_TRY(first.talk(ctx, a));
     if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
     CAUSEWAY_TRY(second.talk(ctx, b));
@@ -17668,7 +17844,7 @@ class rounds : round_rules<Axes...> {
       if (i == core_.states.size()) core_.add_state();
       core_.states[i].serialize(ar);
       if constexpr (keeps_rows) ar(core_.states[i].behind);
-      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i]);
+      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i], i == 0);
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at, core_.modules);
@@ -17716,7 +17892,7 @@ class rounds : round_rules<Axes...> {
 
   result<void> catch_up(auto& ctx) {
     if constexpr (accumulates) {
-      CAUSEWAY_TRY(core_.mean_gradient(ctx));
+      CAUSEWAY_TRY(mean_gradient(ctx));
     } else if constexpr (content_type::before_inner_step) {
       CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
     }
@@ -17802,9 +17978,18 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
+  /// Gradients ← the mean over this peer's samples.
+  result<void> mean_gradient(auto& ctx) {
+    const auto g = ctx.gradients();
+    ctx.schedule_at(core_.states.front().number);
+    if (core_.gathered == 0) return ctx.rows().zero(g);
+    CAUSEWAY_TRY(ctx.rows().copy(g, core_.rows.updates()));
+    return ctx.rows().scale(g, 1.0F / static_cast<float>(core_.gathered));
+  }
+
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
-    CAUSEWAY_TRY(core_.mean_gradient(ctx));
+    CAUSEWAY_TRY(mean_gradient(ctx));
     CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.catch_up(ctx, core_); }));
     core_.gathered = 0;
     return {};
@@ -19794,6 +19979,8 @@ class global_samples {
   static constexpr bool accumulates = true;
 
   CAUSEWAY_DECL explicit global_samples(std::uint64_t target = 4096);
+  /// At the same round, and without the other's conversations: for a peer that has one for each of its ranges of blocks.
+  global_samples(const global_samples& other) : target_{other.target_}, round_{other.round_} {}
   global_samples(global_samples&&) noexcept = default;
   global_samples& operator=(global_samples&&) noexcept = default;
 
@@ -21549,6 +21736,7 @@ enum class mirror_word : std::uint32_t {
   hello = 1,  ///< where my clock is
   barrier,    ///< what follows has something in it and may take long: do not begin a step without it
   updates,    ///< what is significant of the clock's changes, in the codec's message
+  passed_on,  ///< the same of what other hubs told a hub, which is no change of its own, at whatever clock
   done,       ///< nothing more will come
   rests,      ///< I make no steps until my next updates: do not wait for me
 };
@@ -21583,7 +21771,8 @@ struct mirror {
   CAUSEWAY_DECL [[nodiscard]] bool holds(std::uint64_t clock, std::uint32_t most_ahead) const;
 
   CAUSEWAY_DECL void say(mirror_word word, std::uint64_t clock);
-  /// Its next message, whose word is checked. `known` is the caller's to move when it has applied updates.
+  /// Its next message, whose word is checked. `known` is the caller's to move when it has applied updates. Who passes on
+  /// may rest.
   CAUSEWAY_DECL result<mirror_news> hear(time_point deadline);
 };
 
@@ -21606,6 +21795,10 @@ struct mirror_audience {
     return std::any_of(mirrors.begin(), mirrors.end(), [](const mirror& m) { return m.line != nullptr; });
   }
 };
+
+/// Whom a peer tells what it changes: its group; a hub, the first of one, then also the other hubs.
+CAUSEWAY_DECL [[nodiscard]] std::vector<collective::peer_group> audiences_of(const collective::region_list& groups,
+                                                                             net::peer_index self);
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
 
@@ -21631,7 +21824,7 @@ CAUSEWAY_DECL result<mirror_news> mirror::hear(time_point deadline) {
   CAUSEWAY_ASSIGN(auto bytes, line->take(deadline));
   CAUSEWAY_ASSIGN(const auto h, take_header<mirror_header>(bytes, line->peer()));
   const bool next = met && h.clock == known + 1;
-  rests = false;
+  rests = rests && h.word == mirror_word::passed_on;
   if (h.word == mirror_word::hello && !met) {
     met = true;
     known = announced = h.clock;
@@ -21641,7 +21834,7 @@ CAUSEWAY_DECL result<mirror_news> mirror::hear(time_point deadline) {
     rests = true;
   } else if (h.word == mirror_word::done && met && h.clock == known) {
     known = no_more;
-  } else if (h.word != mirror_word::updates || !next) {
+  } else if (h.word == mirror_word::passed_on ? !met || h.clock != known : h.word != mirror_word::updates || !next) {
     return fail(errc::protocol, "peer " + std::to_string(line->peer()),
                 "it sent what makes no sense after its clock " + std::to_string(known));
   }
@@ -21669,6 +21862,13 @@ CAUSEWAY_DECL void mirror_audience::meet(net::any_transport& transport, const st
 
 CAUSEWAY_DECL void mirror_audience::say(mirror_word word, std::uint64_t clock) {
   for (mirror& m : mirrors) m.say(word, clock);
+}
+
+CAUSEWAY_DECL std::vector<collective::peer_group> audiences_of(const collective::region_list& groups,
+                                                               net::peer_index self) {
+  const collective::peer_group own = collective::group_of(groups, self);
+  if (own.front() != self || groups.size() == 1) return {own};
+  return {own, collective::hubs_of(groups)};
 }
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -21736,13 +21936,14 @@ class mirror_record {
   /// All but the first `count` are forgotten.
   CAUSEWAY_DECL void keep_first(std::size_t sender, std::uint64_t count);
 
-  /// What this peer, which has taken so many inner steps, says to the others in the exchange of a record.
-  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> claim(std::uint64_t steps) const;
+  /// What this peer, which has taken so many inner steps and is in this region (`collective::region_label::own`), says to
+  /// the others in the exchange of a record.
+  CAUSEWAY_DECL [[nodiscard]] std::vector<std::byte> claim(std::uint64_t steps, std::uint32_t region) const;
   [[nodiscard]] std::size_t peers() const noexcept { return peers_.size(); }
   void serialize(auto& ar) { ar(name_, self_, peers_, senders_, messages_); }
 
   static constexpr std::size_t most_senders = 4096;  ///< as membership::max_members
-  static constexpr std::size_t most_claim_bytes = (2 + 2 * most_senders) * sizeof(std::uint64_t);
+  static constexpr std::size_t most_claim_bytes = (3 + 2 * most_senders) * sizeof(std::uint64_t);
 
  private:
   std::uint64_t name_ = 0;
@@ -21756,6 +21957,7 @@ class mirror_record {
 struct mirror_tally {
   std::uint64_t record = 0;               ///< names the one since which those talk who do; 0: nobody does
   std::vector<std::uint64_t> steps{};     ///< inner steps that each peer has taken
+  std::vector<std::uint32_t> regions{};   ///< that each says that it is in
   std::vector<std::uint64_t> lost{};      ///< identities of those of that record who are not there, or begin anew
   std::vector<std::uint64_t> senders{};   ///< their places in it
   std::vector<std::uint64_t> updates{};   ///< how many of them somebody has heard
@@ -21853,8 +22055,8 @@ CAUSEWAY_DECL void mirror_record::keep(std::size_t sender, std::span<const std::
   messages_.emplace_back(updates.begin(), updates.end());
 }
 
-CAUSEWAY_DECL std::vector<std::byte> mirror_record::claim(std::uint64_t steps) const {
-  std::vector<std::uint64_t> words{name_, steps};
+CAUSEWAY_DECL std::vector<std::byte> mirror_record::claim(std::uint64_t steps, std::uint32_t region) const {
+  std::vector<std::uint64_t> words{name_, steps, region};
   for (std::size_t p = 0; p < peers_.size(); ++p) {
     words.push_back(peers_[p]);
     words.push_back(count(p));
@@ -21863,10 +22065,11 @@ CAUSEWAY_DECL std::vector<std::byte> mirror_record::claim(std::uint64_t steps) c
   return {bytes.begin(), bytes.end()};
 }
 
-/// A claim's numbers: a record, steps, and then of each peer of that record its identity and how many updates were heard.
+/// A claim's numbers: a record, steps, a region, and then of each peer of that record its identity and how many updates
+/// were heard.
 CAUSEWAY_DECL result<std::vector<std::uint64_t>> words_of_claim(std::span<const std::byte> bytes, std::size_t from) {
   std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
-  if (words.size() < 2 || bytes.size() % (2 * sizeof(std::uint64_t)) != 0) {
+  if (words.size() % 2 == 0 || words.size() < 3 || bytes.size() % sizeof(std::uint64_t) != 0) {
     error e = fail(errc::protocol, "mirrors", "a claim of " + std::to_string(bytes.size()) + " bytes, which none has");
     e.culprit = static_cast<std::uint32_t>(from);
     return e;
@@ -21882,6 +22085,7 @@ CAUSEWAY_DECL result<mirror_tally> mirror_tally::of(const std::vector<std::vecto
   for (const auto& bytes : claims) {
     CAUSEWAY_ASSIGN(auto words, words_of_claim(bytes, all.size()));
     tally.steps.push_back(words[1]);
+    tally.regions.push_back(static_cast<std::uint32_t>(words[2]));
     if (words[0] < now) tally.record = std::max(tally.record, words[0]);
     all.push_back(std::move(words));
   }
@@ -21889,19 +22093,20 @@ CAUSEWAY_DECL result<mirror_tally> mirror_tally::of(const std::vector<std::vecto
   const std::size_t first = static_cast<std::size_t>(
       std::find_if(all.begin(), all.end(), [&](const auto& words) { return words[0] == tally.record; }) - all.begin());
   const auto talks = [&](std::size_t p) { return all[p][0] == tally.record && all[p].size() == all[first].size(); };
-  for (std::size_t s = 0; 2 + 2 * s < all[first].size(); ++s) {
-    const std::uint64_t peer = all[first][2 + 2 * s];
+  for (std::size_t s = 0; 3 + 2 * s < all[first].size(); ++s) {
+    const std::uint64_t peer = all[first][3 + 2 * s];
+    const auto heard = [&](std::size_t by) { return all[by][4 + 2 * s]; };
     std::size_t best = first;
     bool is_here = false;
     for (std::size_t p = 0; p < all.size(); ++p) {
       if (!talks(p)) continue;
       is_here = is_here || present[p] == peer;
-      if (all[p][3 + 2 * s] > all[best][3 + 2 * s]) best = p;
+      if (heard(p) > heard(best)) best = p;
     }
-    if (is_here || all[best][3 + 2 * s] == 0) continue;
+    if (is_here || heard(best) == 0) continue;
     tally.lost.push_back(peer);
     tally.senders.push_back(s);
-    tally.updates.push_back(all[best][3 + 2 * s]);
+    tally.updates.push_back(heard(best));
     tally.heard_by.push_back(best);
   }
   return tally;
@@ -21939,12 +22144,13 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 template <class Core>
 class elastic_mirrors {
  public:
-  result<void> start(auto& ctx, Core& c, std::uint64_t record_samples) {
+  result<void> start(auto& ctx, Core& c, std::uint64_t record_samples, const collective::region_label& label) {
     if (record_samples == 0) {
       return fail(errc::invalid_argument, "mirrors",
                   "record_samples is 0, but peers come and go: say how many samples all of them train on together from one "
                   "record to the next, such as 32 steps of each peer");
     }
+    label_ = label;
     const bool restored = ctx.moves_blocks() && c.origin.size() == ctx.parameters().size();
     if (!restored) c.begin(ctx.parameters());
     c.outlives_others = true;
@@ -21995,13 +22201,11 @@ class elastic_mirrors {
 
   /// Before that, as long as others still train: hears them, and holds nobody.
   void stand_by(auto& ctx, Core& c) {
-    mirror_audience& all = c.audiences[0];
-    all.say(mirror_word::rests, c.clock);
-    while (all.is_in_reach() && !ctx.stand_by()) {
-      const auto m =
-          std::find_if(all.mirrors.begin(), all.mirrors.end(), [](const mirror& o) { return o.line != nullptr; });
-      rest_a_moment(ctx, *m);
+    for (mirror_audience& a : c.audiences) a.say(mirror_word::rests, c.clock);
+    while (c.is_in_reach() && !ctx.stand_by()) {
+      rest_a_moment(ctx, *first_mirror(c, [](const mirror& m) { return m.line != nullptr; }));
       hear_all(ctx, c);
+      if (c.passes_on) (void)c.pass_on(ctx);  // what is not finite is found in the record
     }
   }
 
@@ -22076,7 +22280,7 @@ class elastic_mirrors {
   // ---- between records ------------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool talks(auto& ctx, const Core& c) const {
-    return ctx.exchanges_at_once() ? heard_.name() != 0 : c.audiences[0].is_in_reach();
+    return ctx.exchanges_at_once() ? heard_.name() != 0 : c.is_in_reach();
   }
 
   result<void> tell(auto& ctx, Core& c) {
@@ -22089,14 +22293,18 @@ class elastic_mirrors {
   // What has arrived. Who cannot be heard any more is out of reach until the next record.
   void hear_all(auto& ctx, Core& c) {
     if (ctx.membership().is_swarm() && !talks(ctx, c)) return;  // it began anew, and does not know what was told before
-    for (mirror& m : c.audiences[0].mirrors) {
-      while (m.has_arrived()) hear(ctx, c, m);
+    for (mirror_audience& a : c.audiences) {
+      for (mirror& m : a.mirrors) {
+        while (m.has_arrived()) hear(ctx, c, a, m);
+      }
     }
   }
 
-  void hear(auto& ctx, Core& c, mirror& m) {
-    const auto news = c.hear(ctx, c.audiences[0], m, time_point{});
-    if (news && news->word == mirror_word::updates) heard_.keep(m.place, news->updates);
+  // What other hubs tell is counted by those who computed it.
+  void hear(auto& ctx, Core& c, mirror_audience& a, mirror& m) {
+    const auto news = c.hear(ctx, a, m, time_point{});
+    const bool counts = news && news->word == mirror_word::updates && &a == c.audiences.data();
+    if (counts) heard_.keep(m.place, news->updates);
     if (news) return;
     ctx.log()(severity::info, "peer " + std::to_string(heard_.peer(m.place)) + " is out of reach (" +
                                   std::string{to_string(news.error().code)} + "): nobody waits for it");
@@ -22104,18 +22312,19 @@ class elastic_mirrors {
   }
 
   void await_others(auto& ctx, Core& c, std::uint32_t most_ahead) {
-    auto& all = c.audiences[0].mirrors;
     const auto holds = [&](const mirror& m) { return m.holds(c.clock, most_ahead); };
     const time_point begin = ctx.clock().now();
     const time_point overdue = waits_.deadline(begin);
     bool waits = false;
     for (;;) {
-      const auto holder = std::find_if(all.begin(), all.end(), holds);
-      if (holder == all.end()) break;
+      const mirror* const holder = first_mirror(c, holds);
+      if (holder == nullptr) break;
       if (ctx.announce_samples() || (ctx.membership().is_swarm() && ctx.membership().exchange_waits())) return;
       if (ctx.clock().now() >= overdue) {
         waits_.overdue(ctx.clock().now() - begin);
-        for (mirror& m : all) m.rests = m.rests || holds(m);
+        for (mirror_audience& a : c.audiences) {
+          for (mirror& m : a.mirrors) m.rests = m.rests || holds(m);
+        }
         return;
       }
       waits = true;
@@ -22125,12 +22334,20 @@ class elastic_mirrors {
     if (waits) waits_.observe(ctx.clock().now() - begin);
   }
 
+  [[nodiscard]] static const mirror* first_mirror(const Core& c, auto&& is) {
+    for (const mirror_audience& a : c.audiences) {
+      const auto m = std::find_if(a.mirrors.begin(), a.mirrors.end(), is);
+      if (m != a.mirrors.end()) return &*m;
+    }
+    return nullptr;
+  }
+
   void rest_a_moment(auto& ctx, const mirror& m) {
     nap(*lines_, m.line->peer(), ctx.clock().now() + std::chrono::milliseconds{5});
   }
 
   void hang_up(Core& c) {
-    c.audiences[0].mirrors.clear();
+    c.hang_up();
     lines_.reset();
   }
 
@@ -22161,10 +22378,12 @@ class elastic_mirrors {
   }
 
   result<mirror_tally> tally_of(auto& ctx) {
-    if (ctx.exchanges_at_once()) return mirror_tally{};  // who is lost counts for nothing
+    if (ctx.exchanges_at_once()) {  // who is lost counts for nothing, and there are no groups
+      return mirror_tally{.regions = std::vector(ctx.entry().identities.size(), collective::region_label::any)};
+    }
     std::vector<std::vector<std::byte>> claims;
     CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::state),
-                                        heard_.claim(ctx.step()), mirror_record::most_claim_bytes, claims,
+                                        heard_.claim(ctx.step(), label_.own), mirror_record::most_claim_bytes, claims,
                                         ctx.exchange_options()));
     return mirror_tally::of(claims, ctx.entry().identities, ctx.attempt());
   }
@@ -22190,11 +22409,20 @@ class elastic_mirrors {
     tally.note(counted_, present);
     lines_ = std::make_unique<net::any_transport>(ctx.membership().lasting());
     heard_.begin(ctx.attempt(), present, lines_->self());
-    collective::peer_group all(present.size());
-    std::iota(all.begin(), all.end(), net::peer_index{0});
-    c.audiences[0].meet(*lines_, all, c.most_bytes(ctx), c.clock);
+    const auto told = audiences_of(collective::regions_by_label(tally.regions, label_.fewest), lines_->self());
+    c.begin_audiences(told.size());
+    for (std::size_t a = 0; a < told.size(); ++a) {
+      c.audiences[a].meet(*lines_, told[a], c.most_bytes(ctx), c.clock);
+      for (mirror& m : c.audiences[a].mirrors) m.place = m.line->peer();
+    }
+    const bool was_hub = std::exchange(is_hub_, told.size() > 1);
+    if (is_hub_ && !was_hub) {
+      ctx.log()(severity::info, "this peer is the hub of a group of " + std::to_string(told[0].size()));
+    }
   }
 
+  collective::region_label label_;
+  bool is_hub_ = false;
   std::unique_ptr<net::any_transport> lines_;
   net::arrival_statistics waits_;  ///< for others, between records
 
@@ -22219,7 +22447,9 @@ class elastic_mirrors {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
 /// Of one peer, with one audience or, for a hub of a group, two: its group first, then the other hubs. What one of the two
-/// tells it has not been told to the other: so it is in what that one is told next.
+/// tells it has not been told to the other: so it is in what that one is told next. Where peers come and go a hub tells its
+/// group apart what it computed and what it passes on: if it is lost, the first counts as far as it was heard, and the
+/// other by those who computed it.
 template <class Codec>
 struct mirror_core {
   Codec codec;
@@ -22227,6 +22457,7 @@ struct mirror_core {
   std::vector<float>
       sent{};  ///< since then, to the first audience, less what others told this peer for it: its own changes
   std::vector<mirror_audience> audiences = std::vector<mirror_audience>(1);
+  std::vector<float> relayed{};  ///< of what other hubs told, what its group has not been told; empty: it is not kept apart
   std::uint64_t clock = 0;       ///< that it has told the others of
   bool outlives_others = false;  ///< who is lost is told no more, and no error
   bool passes_on = false;        ///< it was told what another audience does not know yet
@@ -22250,6 +22481,7 @@ struct mirror_core {
     subtract_row(ctx);
     const auto parameters = ctx.parameters();
     for (mirror_audience& a : audiences) a.copy.assign(parameters.begin(), parameters.end());
+    relayed.assign(relayed.size(), 0.0F);
     passes_on = false;
   }
   /// The parameters are the origin less the row, of which nobody knows; and nothing has been told since the origin.
@@ -22264,37 +22496,62 @@ struct mirror_core {
     sent.assign(origin.size(), 0.0F);
   }
 
+  /// From the origin on, which are the parameters, it has so many audiences; what it passes on is kept apart.
+  void begin_audiences(std::size_t count) {
+    audiences.resize(count);
+    for (mirror_audience& a : audiences) a.copy = origin;
+    relayed.assign(count > 1 ? origin.size() : 0, 0.0F);
+  }
+  /// Nobody is told anything.
+  void hang_up() {
+    audiences.resize(1);
+    audiences[0].mirrors.clear();
+    relayed.clear();
+    passes_on = false;
+  }
+  [[nodiscard]] bool is_in_reach() const {
+    return std::any_of(audiences.begin(), audiences.end(), [](const mirror_audience& a) { return a.is_in_reach(); });
+  }
+
   [[nodiscard]] std::size_t most_bytes(auto& ctx) const {
     return sizeof(mirror_header) + codec.most_bytes(about(ctx, 0, audiences[0]), origin.size());
   }
 
-  /// What is significant of what each audience does not know, with the next clock; `note(updates)` for each.
+  /// What is significant of what each audience does not know, with the next clock; `note(updates)` of the first's.
   result<void> tell(auto& ctx, auto&& note) {
     for (mirror_audience& a : audiences) {
       if (a.is_over) continue;
       bool any = false;
-      CAUSEWAY_ASSIGN(const auto message, compose(ctx, a, any));
-      note(std::span{message}.subspan(sizeof(mirror_header)));
-      for (mirror& m : a.mirrors) {
-        if (!m.line) continue;
-        const auto outcome = send(m, message, any);
-        if (!outcome && !outlives_others) return outcome;
-        if (!outcome) m.line.reset();
-      }
+      CAUSEWAY_ASSIGN(const auto apart, is_first(a) ? compose_relayed(ctx, any) : result<bytes>{bytes{}});
+      CAUSEWAY_ASSIGN(const auto message, compose(ctx, a, mirror_word::updates, any));
+      if (is_first(a)) note(std::span{message}.subspan(sizeof(mirror_header)));
+      CAUSEWAY_TRY(send_all(a, apart, message, any));
     }
     ++clock;
     passes_on = false;
     return {};
   }
 
+  /// By a hub that makes no step, to whom it tells apart what it computed and what not: what is significant of the others'.
+  result<void> pass_on(auto& ctx) {
+    passes_on = false;
+    for (mirror_audience& a : audiences) {
+      bool any = false;
+      CAUSEWAY_ASSIGN(const auto apart,
+                      is_first(a) ? compose_relayed(ctx, any) : compose(ctx, a, mirror_word::passed_on, any));
+      if (any) CAUSEWAY_TRY(send_all(a, apart, {}, false));
+    }
+    return {};
+  }
+
   /// The next message of one of an audience, whose updates are applied.
   result<mirror_news> hear(auto& ctx, mirror_audience& a, mirror& m, time_point deadline) {
     CAUSEWAY_ASSIGN(const auto news, m.hear(deadline));
-    if (news.word != mirror_word::updates) return news;
+    if (news.word != mirror_word::updates && news.word != mirror_word::passed_on) return news;
     if (const auto added = add(ctx, a, news.updates, m.known); !added) {
       return fail(added.error().code, "peer " + std::to_string(m.line->peer()), added.error().text());
     }
-    ++m.known;
+    if (news.word == mirror_word::updates) ++m.known;
     return news;
   }
 
@@ -22311,6 +22568,10 @@ struct mirror_core {
   void serialize(auto& ar) { ar(origin, audiences[0].copy, sent, clock); }
 
  private:
+  using bytes = std::vector<std::byte>;
+
+  [[nodiscard]] bool is_first(const mirror_audience& a) const { return &a == audiences.data(); }
+
   void subtract_row(auto& ctx) {
     const std::span<float> parameters = ctx.parameters();
     for (std::size_t i = 0; i < origin.size(); ++i) parameters[i] = origin[i] - row[i];
@@ -22321,37 +22582,67 @@ struct mirror_core {
     return {.pool = ctx.pool(), .round = round, .reference = a.copy};
   }
 
-  result<std::vector<std::byte>> compose(auto& ctx, mirror_audience& a, bool& any) {
+  // What an audience does not know; without what the first is told apart.
+  result<bytes> compose(auto& ctx, mirror_audience& a, mirror_word word, bool& any) {
     const auto parameters = ctx.parameters();
     row.resize(a.copy.size());
-    rest.resize(a.copy.size());
     for (std::size_t i = 0; i < row.size(); ++i) row[i] = a.copy[i] - parameters[i];
+    if (is_first(a)) {
+      for (std::size_t i = 0; i < relayed.size(); ++i) row[i] -= relayed[i];
+    }
     if (!collective::finite_values(row)) {
       return fail(errc::non_finite, "peer " + std::to_string(ctx.self()),
                   "its parameters are not finite; lower the learning rate, or clip gradients");
     }
+    return message_of_row(ctx, a, word, any);
+  }
+
+  // What the first audience is told apart; nothing where nothing is significant.
+  result<bytes> compose_relayed(auto& ctx, bool& any) {
+    if (relayed.empty()) return bytes{};
+    row = relayed;
+    CAUSEWAY_ASSIGN(auto message, message_of_row(ctx, audiences[0], mirror_word::passed_on, any));
+    relayed = rest;
+    if (!any) message.clear();
+    return message;
+  }
+
+  // What is significant of the row is told; the rest stays in `rest`.
+  result<bytes> message_of_row(auto& ctx, mirror_audience& a, mirror_word word, bool& any) {
     const compress::message_context about_row = about(ctx, clock, a);
-    const mirror_header h{.word = mirror_word::updates, .clock = clock + 1};
+    const mirror_header h{.word = word, .clock = word == mirror_word::updates ? clock + 1 : clock};
     auto message = with_header(h, codec.most_bytes(about_row, row.size()));
     const auto room = std::span{message}.subspan(sizeof h);
-    const std::size_t bytes = codec.encode(about_row, row, room);
-    CAUSEWAY_TRY(compress::residual_of(codec, about_row, row, std::span<const std::byte>{room}.first(bytes), rest));
-    message.resize(sizeof h + bytes);
-    const bool is_first = &a == audiences.data();
+    const std::size_t size = codec.encode(about_row, row, room);
+    rest.resize(row.size());
+    CAUSEWAY_TRY(compress::residual_of(codec, about_row, row, std::span<const std::byte>{room}.first(size), rest));
+    message.resize(sizeof h + size);
     for (std::size_t i = 0; i < row.size(); ++i) {
       const float told = row[i] - rest[i];
       a.copy[i] -= told;
-      if (is_first) sent[i] += told;
+      if (is_first(a)) sent[i] += told;
       any = any || told != 0;
     }
     return message;
   }
 
+  // Messages that are empty are none.
+  result<void> send_all(mirror_audience& a, const bytes& apart, const bytes& message, bool any) {
+    for (mirror& m : a.mirrors) {
+      if (!m.line) continue;
+      const auto outcome = send(m, apart, message, any);
+      if (!outcome && !outlives_others) return outcome;
+      if (!outcome) m.line.reset();
+    }
+    return {};
+  }
+
   // Where a line has not carried what went before, a barrier goes first.
-  result<void> send(mirror& m, const std::vector<std::byte>& message, bool any) {
+  result<void> send(mirror& m, const bytes& apart, const bytes& message, bool any) {
     CAUSEWAY_TRY(m.line->sweep());
     if (any && m.line->is_sending()) m.say(mirror_word::barrier, clock + 1);
-    m.line->send(message);
+    if (!apart.empty()) m.line->send(apart);
+    if (!message.empty()) m.line->send(message);
     return {};
   }
 
@@ -22360,7 +22651,8 @@ struct mirror_core {
     const auto about_row = about(ctx, round, a);
     CAUSEWAY_TRY(codec.decode_add(about_row, message, a.copy, weight, {}));
     CAUSEWAY_TRY(codec.decode_add(about_row, message, ctx.parameters(), weight, {}));
-    if (&a != audiences.data()) CAUSEWAY_TRY(codec.decode_add(about_row, message, sent, -1.0F, {}));
+    if (!is_first(a)) CAUSEWAY_TRY(codec.decode_add(about_row, message, sent, -1.0F, {}));
+    if (!is_first(a) && !relayed.empty()) CAUSEWAY_TRY(codec.decode_add(about_row, message, relayed, 1.0F, {}));
     passes_on = audiences.size() > 1;
     ctx.parameters_changed();
     return {};
@@ -22388,6 +22680,10 @@ struct mirrors_options {
   /// Peers that are close to each other, in groups, the hub of each first: only hubs talk to those of other groups. All
   /// peers, each once. None: everybody talks to everybody.
   std::vector<std::vector<net::peer_index>> groups{};
+  /// Where peers come and go, instead of `groups`: this peer's group, and how many there are if so many peers are; the
+  /// first of a group is its hub from one record to the next. One: everybody talks to everybody. `fewest` is equal on all
+  /// peers. Not in pipelines and swarms.
+  collective::region_label label{.fewest = 1};
   /// Where peers come and go: samples of all of them from one record of the membership to the next. To be set there.
   std::uint64_t record_samples = 0;
 };
@@ -22408,14 +22704,14 @@ struct mirrors_options {
 /// checkpoints of different steps: what was under way then counts.
 ///
 /// Where peers come and go, a record does that: elastic_mirrors.hpp. A lost peer holds nobody, and takes with it only what
-/// nobody has heard. Groups are of numbered peers, who do not come and go.
+/// nobody of its group has heard. Groups are of one record, by what each peer says of itself (`label`).
 ///
 /// Codecs: of values, each message by itself; peers at different clocks have no masks in common.
 ///
-/// State: the parameters of the start, the copy (a hub's two), and the sum of what this peer has sent: 12 bytes a
-/// parameter; and room for one message of each other peer. Where peers come and go, also all messages since the last
-/// record. Sent in a step: the codec's message and 16 bytes to each other peer, f32 and an all-reduce at the start and at
-/// the end, or in each record. In a fixed set a lost peer is an error that names it.
+/// State: the parameters of the start, the copy (a hub's two; where peers come and go, also what it is to pass on), and the
+/// sum of what this peer has sent: 12 bytes a parameter; and room for one message of each other peer. Where peers come and
+/// go, also all messages since the last record. Sent in a step: the codec's message and 16 bytes to each other peer, f32
+/// and an all-reduce at the start and at the end, or in each record. In a fixed set a lost peer is an error that names it.
 template <compress::MessageCodec Codec = compress::sparse<compress::no_transform, compress::significant, compress::none>>
   requires(!compress::codec_traits{Codec::traits}.transform && !compress::codec_traits{Codec::traits}.shared_support)
 class mirrors {
@@ -22438,7 +22734,7 @@ class mirrors {
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(check(ctx));
-    if (ctx.elastic()) return elastic_.start(ctx, core_, options_.record_samples);
+    if (ctx.elastic()) return elastic_.start(ctx, core_, options_.record_samples, options_.label);
     if (core_.origin.size() != ctx.parameters().size()) core_.begin(ctx.parameters());  // else from a checkpoint
     CAUSEWAY_TRY(meet(ctx));
     return add_up(ctx);
@@ -22513,9 +22809,14 @@ class mirrors {
       return fail(errc::invalid_argument, "mirrors", "most_ahead is 0; 1 is a barrier in every step");
     }
     if (ctx.numbered_peers() == 0 && !options_.groups.empty()) {
-      return fail(
-          errc::unsupported, "mirrors",
-          "groups name peers by their numbers, but peers come and go: leave `groups` empty, or use fault::fail_stop");
+      return fail(errc::unsupported, "mirrors",
+                  "groups name peers by their numbers, but peers come and go: leave `groups` empty, and say in `label` "
+                  "which group this peer is in, or use fault::fail_stop");
+    }
+    if (ctx.exchanges_at_once() && (options_.label.own != collective::region_label::any || options_.label.fewest > 1)) {
+      return fail(errc::unsupported, "mirrors",
+                  "in pipelines and swarms whose peers come and go what a lost peer told is taken back, which a hub has "
+                  "mixed with others' changes: leave `label` as it is");
     }
     if (!options_.groups.empty() && !collective::has_each_once(options_.groups, ctx.peers())) {
       return fail(errc::invalid_argument, "mirrors", "every peer must be in one group, and no group empty");
@@ -22523,19 +22824,11 @@ class mirrors {
     return ctx.stages().refuse_copies("mirrors", ctx.exchange_options());
   }
 
-  /// Whom a peer tells what it changes: all, or its group; a hub then also the other hubs.
-  [[nodiscard]] std::vector<collective::peer_group> audiences_of(net::peer_index self, std::uint32_t peers) const {
-    collective::peer_group all(peers);
-    std::iota(all.begin(), all.end(), net::peer_index{0});
-    if (options_.groups.empty()) return {all};
-    const collective::peer_group own = collective::group_of(options_.groups, self);
-    if (own.front() != self) return {own};
-    return {own, collective::hubs_of(options_.groups)};
-  }
-
   /// Lines to those who are told what this peer changes, and where their clocks are.
   result<void> meet(auto& ctx) {
-    const auto told = audiences_of(ctx.self(), ctx.peers());
+    collective::region_list groups = options_.groups;
+    if (groups.empty()) groups = collective::regions_by_label(std::vector(ctx.peers(), collective::region_label::any), 1);
+    const auto told = detail::audiences_of(groups, ctx.self());
     core_.audiences.resize(told.size());
     for (std::size_t a = 0; a < told.size(); ++a) {
       core_.audiences[a].meet(ctx.transport(), told[a], core_.most_bytes(ctx), core_.clock);
@@ -22679,6 +22972,7 @@ class stacked {
       // A batch is divided once: two policies would say different parts.
       .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks &&
                            !(first_divides && second_divides),
+      .rows_in_parts = elastic && First::traits.rows_in_parts && Second::traits.rows_in_parts,
       .gathers_samples = First::traits.gathers_samples || Second::traits.gathers_samples,
       .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock,
       .divides_batches = first_divides || second_divides};
@@ -24568,7 +24862,8 @@ struct gaia_asp_options {
   float threshold = 0.01F;                             ///< v_0
   std::uint32_t most_ahead = 4;                        ///< DS; 1: every step is a barrier
   std::vector<std::vector<net::peer_index>> groups{};  ///< all sites, hubs first; none: everybody talks to everybody
-  std::uint64_t record_samples = 0;  ///< where peers come and go, of all of them from one record to the next
+  collective::region_label label{.fewest = 1};  ///< where peers come and go, instead of groups: this site's, and how many
+  std::uint64_t record_samples = 0;             ///< where peers come and go, of all of them from one record to the next
 };
 using gaia_asp = comm::mirrors<detail::gaia_codec>;
 CAUSEWAY_DECL [[nodiscard]] gaia_asp make(const gaia_asp_options& o);
@@ -24702,7 +24997,7 @@ CAUSEWAY_DECL gaia make(const gaia_options& o) {
 }
 
 CAUSEWAY_DECL gaia_asp make(const gaia_asp_options& o) {
-  return gaia_asp{{.most_ahead = o.most_ahead, .groups = o.groups, .record_samples = o.record_samples},
+  return gaia_asp{{.most_ahead = o.most_ahead, .groups = o.groups, .label = o.label, .record_samples = o.record_samples},
                   detail::gaia_codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}}};
 }
 
@@ -26691,13 +26986,14 @@ template <class Model>
   return flat.subspan(from, to - from);
 }
 
-/// errc::unsupported where the ends of a model share a table, but each would move its own.
+/// errc::unsupported where the ends of a model share a table, but would be at different steps.
 template <class Model>
 result<void> check_untied(const Model& model, std::string_view who) {
-  if (model.tied_table() == nn::not_held) return {};
-  return fail(errc::unsupported, std::string{who},
-              "first and last stage would share a table, and each would move its own; build the model with untied "
-              "embeddings, or use parallel::elastic_pipeline");
+  if (!model.shares_table()) return {};
+  return fail(
+      errc::unsupported, std::string{who},
+      "first and last stage would share a table, and be at different steps; build the model with untied embeddings, "
+      "or make steps with a flush, as by stage::one_f_one_b");
 }
 
 /// As `blocks_in`, without a tied table, which comes first in its buffer.
@@ -27105,7 +27401,8 @@ struct exchange_entry {
   std::vector<double> shares{};            ///< of each of them, in what they exchange
   std::vector<std::uint64_t> names{};      ///< of each of them: its identity
   std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
-  std::vector<row_holders> blocks{};       ///< of each block of the model, where rows are of single ones
+  std::vector<row_holders> blocks{};       ///< of each block, and of a table of both ends, where rows are of single ones
+  std::vector<std::uint32_t> replicas{};   ///< likewise: that each of the holders is in, of those that exchange
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows
@@ -27148,6 +27445,7 @@ struct exchange_state {
   std::function<std::vector<parameter_row>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  bool rows_in_parts = false;  ///< a row can be of single blocks, among peers each of which holds others besides
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
   /// segment of that number, where this peer has several.
   std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
@@ -27261,10 +27559,13 @@ struct row_shares {
 /// Those who compute a block, at most one in each pipeline: of all micro-batches the part that goes through each.
 CAUSEWAY_DECL [[nodiscard]] row_shares computers_of(const stage::layout& l, std::int64_t block);
 
-/// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; and of each
-/// block those of them who hold it.
+/// All who are assigned, in the order of replicas and ranks, each with its replica's part of all micro-batches; of each
+/// block those of them who hold it; and the replica that each of them is in, of those with peers. `shares_table`: of a
+/// table, too, which those hold who have either end of the model; who computes the first block puts it in, with what the
+/// last one's gradient did to it.
 CAUSEWAY_DECL [[nodiscard]] row_shares all_holders(const stage::layout& l);
-CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l);
+CAUSEWAY_DECL [[nodiscard]] std::vector<row_holders> holders_of_blocks(const stage::layout& l, bool shares_table = false);
+CAUSEWAY_DECL [[nodiscard]] std::vector<std::uint32_t> replicas_of_holders(const stage::layout& l);
 
 namespace detail {
 
@@ -27509,25 +27810,38 @@ CAUSEWAY_DECL row_shares all_holders(const stage::layout& l) {
   return all;
 }
 
-CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l) {
+CAUSEWAY_DECL std::vector<row_holders> holders_of_blocks(const stage::layout& l, bool shares_table) {
   const auto shares = all_holders(l).shares;
-  std::vector<row_holders> blocks;
+  std::vector<row_holders> rows;
   net::peer_index at = 0;
   for (const stage::replica& r : l.replicas) {
     for (const stage::assignment& s : r.assignments) {
       if (s.peer == stage::nobody) continue;
-      const auto layers = static_cast<std::size_t>(r.assignments.back().computes.last);
-      blocks.resize(layers);
-      for (std::size_t b = 0; b < layers; ++b) {
-        const auto block = static_cast<std::int64_t>(b);
-        if (!s.holds(block)) continue;
-        blocks[b].members.push_back(at);
-        blocks[b].shares.push_back(computer_of(r, block) == s.peer ? shares[at] : 0.0);
+      const std::int64_t layers = r.assignments.back().computes.last;
+      const auto holds = [&](row_holders& row, std::int64_t block) {
+        row.members.push_back(at);
+        row.shares.push_back(computer_of(r, block) == s.peer ? shares[at] : 0.0);
+      };
+      rows.resize(static_cast<std::size_t>(layers) + (shares_table ? 1 : 0));
+      for (std::int64_t b = 0; b < layers; ++b) {
+        if (s.holds(b)) holds(rows[static_cast<std::size_t>(b)], b);
       }
+      if (shares_table && (s.holds(0) || s.holds(layers - 1))) holds(rows.back(), 0);
       ++at;
     }
   }
-  return blocks;
+  return rows;
+}
+
+CAUSEWAY_DECL std::vector<std::uint32_t> replicas_of_holders(const stage::layout& l) {
+  std::vector<std::uint32_t> replicas;
+  std::uint32_t number = 0;
+  for (const stage::replica& r : l.replicas) {
+    const auto peers = r.assigned();
+    replicas.insert(replicas.end(), peers.size(), number);
+    number += peers.empty() ? 0 : 1;
+  }
+  return replicas;
 }
 
 CAUSEWAY_DECL result<void> check_alike(const stage::layout& l, std::string_view recovery, bool detours) {
@@ -31232,8 +31546,9 @@ struct activation_bytes {
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
 /// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
-/// hold, nn::not_held where there is none. `joined_ends()`: whether these are one block, the first.
-/// `declared_parameters()`: the tensors of the whole model, without memory.
+/// hold, nn::not_held where there is none here; `shares_table()`: whether the model has one, whichever part of it is here.
+/// `joined_ends()`: whether these are one block, the first. `declared_parameters()`: the tensors of the whole model,
+/// without memory.
 template <class M>
 concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
                               tensor boundary, const nn::stage_pass& s) {
@@ -31242,6 +31557,7 @@ concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn
   { fixed.width() } -> ConvertibleTo<std::int64_t>;
   { fixed.part() } -> std::same_as<const nn::model_part&>;
   { fixed.tied_table() } -> std::same_as<std::size_t>;
+  { fixed.shares_table() } -> std::same_as<bool>;
   { fixed.joined_ends() } -> std::same_as<bool>;
   { fixed.declared_parameters() } -> std::same_as<parameter_store>;
   { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;
@@ -33324,6 +33640,41 @@ CAUSEWAY_DECL result<assigned_work> forwards_of(const stage::layout& l, const st
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_ASSIGNED_WORK_IPP
 #endif
 
+// ---- causeway/optim/divisible.hpp ----
+#ifndef CAUSEWAY_OPTIM_DIVISIBLE_HPP
+#define CAUSEWAY_OPTIM_DIVISIBLE_HPP
+
+// Optimizer state that can be taken apart by parameters, for peers whose part of the model changes during a run.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
+
+/// `moments()`: all state that belongs to single parameters, in the layout of the parameters. `resume(length, steps)`: as
+/// after that many steps, with moments of zero.
+template <class O>
+concept Divisible = Optimizer<O> && requires(O& o) {
+  { o.moments().size() } -> ConvertibleTo<std::size_t>;
+  { o.moments()[0] } -> ConvertibleTo<std::span<float>>;
+  { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
+};
+
+/// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
+/// once.
+void divide(Divisible auto& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to,
+            std::int64_t length, std::uint64_t steps) {
+  std::vector<std::vector<float>> before;
+  for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
+  inner.resume(length, steps);
+  for_common_pieces(from, to, [&](const parameter_segment& old, const parameter_segment& now) {
+    for (std::size_t m = 0; m < before.size(); ++m) {
+      std::copy_n(before[m].begin() + old.offset, old.size(), inner.moments()[m].begin() + now.offset);
+    }
+  });
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_DIVISIBLE_HPP
+
 // ---- causeway/io/section_file.hpp ----
 #ifndef CAUSEWAY_IO_SECTION_FILE_HPP
 #define CAUSEWAY_IO_SECTION_FILE_HPP
@@ -34180,6 +34531,13 @@ class block_ownership {
     return ctx.hold(std::move(same), w.updates - since);
   }
 
+  /// The same where steps since the run's last update are given up: who comes into this peer's replica has not made them.
+  void count_without(auto& ctx, const step_record& w) {
+    auto& store = ctx.model().parameters();
+    const std::uint64_t since = std::min(began(ctx.model().part()), w.updates);
+    optim::divide(ctx.inner(), store.segments(), store.segments(), store.length(), w.updates - since);
+  }
+
   /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
   result<void> change(auto& ctx, const nn::model_part& part, const step_record& w) {
     const auto layers = static_cast<std::int64_t>(valid_.size());
@@ -34986,6 +35344,7 @@ struct pipeline_peer {
   std::optional<std::uint32_t> judged{};  ///< the path whose shared parameters `forward_only` takes; none: the live ones
   std::string said{};                     ///< what this peer waits for
   bool by_block = false;                  ///< peers that exchange may hold different blocks, each of which is a row
+  bool shares_table = false;              ///< both ends of the model have it: one more row
   bool leaves = false;                    ///< after the next step
   bool alone = false;                     ///< it was called away from waiting, and the run stands still
   std::size_t staying = 0;                ///< peers of the attempt that do not
@@ -35009,6 +35368,7 @@ struct pipeline_peer {
   template <class Recovery, class Schedule>
   result<void> check(std::string_view who, auto& ctx, std::int64_t micro_batches, std::uint32_t chunks) {
     group = ctx.membership().steps();
+    shares_table = ctx.model().shares_table();
     CAUSEWAY_TRY(check(who, micro_batches, chunks));
     CAUSEWAY_TRY(check_ends(who, ctx.model().joined_ends(), Recovery::traits.joined_ends));
     const bool has_order = Recovery::traits.keeps_work || Recovery::traits.joined_ends;
@@ -35346,7 +35706,8 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry(bool last) const {
   if (assignment == nullptr) return entry({{identity()}, {1.0}}, last);
   if (!by_block) return entry(computers_of(layout, assignment->computes.first), last);
   exchange_entry all = entry(all_holders(layout), last);
-  all.blocks = holders_of_blocks(layout);
+  all.blocks = holders_of_blocks(layout, shares_table);
+  all.replicas = replicas_of_holders(layout);
   return all;
 }
 
@@ -35440,9 +35801,12 @@ class gathered_steps {
   /// Whether a step that is made in the layout of `peer` can be added, on all peers of the attempt alike: all have the same
   /// sum, or none, by what they say.
   CAUSEWAY_DECL [[nodiscard]] bool goes_on(const pipeline_peer& peer, const std::vector<exchange_share>& all) const;
-  /// The policy has added the step that is under way, of `samples`: whether there are enough, or the run ends with it. Else
-  /// that step is over: call once.
-  CAUSEWAY_DECL [[nodiscard]] bool enough_with(const pipeline_peer& peer, std::uint64_t samples, bool ends);
+  /// The policy adds step number `step`, of `samples`: whether there are enough, or the run ends with it. Else that step is
+  /// over. Asked again, it says the same.
+  CAUSEWAY_DECL [[nodiscard]] bool enough_with(const pipeline_peer& peer, std::uint64_t step, std::uint64_t samples,
+                                               bool ends);
+  /// The policy has dropped some of it, if the layout is another now: all give it up then, when they meet.
+  CAUSEWAY_DECL void laid_out(const stage::layout& l);
 
   /// The run has taken the round.
   CAUSEWAY_DECL void taken() noexcept;
@@ -36225,8 +36589,10 @@ CAUSEWAY_DECL bool gathered_steps::goes_on(const pipeline_peer& peer, const std:
   return std::all_of(all.begin(), all.end(), has_ours) && (ours == 0 || layout_ == name_of(peer.layout));
 }
 
-CAUSEWAY_DECL bool gathered_steps::enough_with(const pipeline_peer& peer, std::uint64_t samples, bool ends) {
+CAUSEWAY_DECL bool gathered_steps::enough_with(const pipeline_peer& peer, std::uint64_t step, std::uint64_t samples,
+                                               bool ends) {
   if (!is_of(peer.record())) steps_ = samples_ = 0;
+  if (step < peer.record().step + steps_) return false;
   of_ = peer.record().state;
   layout_ = name_of(peer.layout);
   exchanges_ = ends || samples_ + samples >= peer.group->state().round_samples ? 1 : 0;
@@ -36234,6 +36600,10 @@ CAUSEWAY_DECL bool gathered_steps::enough_with(const pipeline_peer& peer, std::u
   ++steps_;
   samples_ += samples;
   return false;
+}
+
+CAUSEWAY_DECL void gathered_steps::laid_out(const stage::layout& l) {
+  if (has_any() && layout_ != name_of(l)) layout_ = 0;
 }
 
 CAUSEWAY_DECL void gathered_steps::taken() noexcept {
@@ -36349,9 +36719,9 @@ class policy_exchange {
 
   /// Gradients of earlier steps that the policy has, to exchange them with that of the step under way.
   [[nodiscard]] const gathered_steps& gathered() const noexcept { return gathered_; }
-  /// Whether there are enough samples with the batch `b`, or the run ends with it. Else it is gathered: once a step.
-  [[nodiscard]] bool has_enough(const pipeline_peer& peer, const batch& b, bool ends) {
-    return gathered_.enough_with(peer, static_cast<std::uint64_t>(b.sequences), ends);
+  /// Whether there are enough samples with step number `step`, of batch `b`, or the run ends with it. Else it is gathered.
+  [[nodiscard]] bool has_enough(const pipeline_peer& peer, std::uint64_t step, const batch& b, bool ends) {
+    return gathered_.enough_with(peer, step, static_cast<std::uint64_t>(b.sequences), ends);
   }
   /// They are worth nothing any more, if there are any.
   void give_up(const pipeline_peer& peer) { gathered_.give_up(peer); }
@@ -36373,6 +36743,7 @@ class policy_exchange {
       own_.push_back(s);
       ranges.push_back(segments_[s].blocks);
     }
+    gathered_.laid_out(peer.layout);
     return divides(peer) ? peer.group->state().take_segments(ranges) : result<void>{};
   }
 
@@ -36581,7 +36952,11 @@ class step_gradient {
   [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
   /// See resumable_step.
   [[nodiscard]] std::uint64_t agreed() const noexcept { return kept_.agreed(); }
-  [[nodiscard]] stage::begun_step described(const step_record& record, std::vector<nn::block_range> keeps) const {
+  /// Of step number `step`. Work at another one is forgotten: several may begin with one state, where gradients are
+  /// gathered.
+  [[nodiscard]] stage::begun_step described(const step_record& record, std::uint64_t step,
+                                            std::vector<nn::block_range> keeps) {
+    if (std::exchange(step_, step) != step) kept_.forget();
     return kept_.described(record, std::move(keeps));
   }
   void forget() noexcept { kept_.forget(); }
@@ -36629,6 +37004,7 @@ class step_gradient {
   }
 
   resumable_step kept_;
+  std::uint64_t step_ = 0;  // that it is of
   bool resumes_ = false;
   std::uint64_t resumed_attempts_ = 0;
 };
@@ -36784,7 +37160,8 @@ class elastic_pipeline {
                                           .shares_gradient = true,
                                           .gathers_together = true,
                                           .cut_apart = stage::cut_apart<Recovery>,
-                                          .rows_in_parts = stage::cut_apart<Recovery> && !stage::Rerouting<Recovery>};
+                                          .rows_in_parts = stage::cut_apart<Recovery> && !stage::Rerouting<Recovery>,
+                                          .repeats_work = Recovery::traits.keeps_work};
   static constexpr std::uint32_t state_version = 5;
 
   explicit elastic_pipeline(elastic_pipeline_options options = {}, Recovery recovery = Recovery{},
@@ -36901,13 +37278,14 @@ class elastic_pipeline {
     peer_.held.assigned(computes_, replica_);
     exchange_hooks hooks{.enter = [this, &ctx] { return enter(ctx); },
                          .exchanged = [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); }};
-    hooks.enough = [this, &ctx] { return taken() || policy_.has_enough(peer_, whole_, ctx.step() + 1 == options_.steps); };
+    hooks.enough = [this, &ctx] { return taken() || has_enough(ctx.step()); };
     peer_.group->exchange_by(std::move(hooks));
     return {};
   }
 
   [[nodiscard]] bool by_policy() const { return policy_exchange::applies(peer_); }
   [[nodiscard]] bool taken() const { return vote_.taken(peer_.record()); }
+  [[nodiscard]] bool has_enough(std::uint64_t s) { return policy_.has_enough(peer_, s, whole_, s + 1 == options_.steps); }
   [[nodiscard]] std::uint64_t next_step() const { return policy_.gathered().next(peer_.record()); }
 
   // All of a step but the move of the parameters.
@@ -36981,7 +37359,7 @@ class elastic_pipeline {
   result<std::optional<cluster_inventory>> meet(auto& ctx, bool trains) {
     const std::int64_t layers = ctx.model().blocks();
     peer_inventory own = peer_.described(layers, ctx.log());
-    if (trains) own.peer.begun = gradient_.described(peer_.record(), ctx.model().part().ranges(layers));
+    if (trains) own.peer.begun = gradient_.described(peer_.record(), ctx.step(), ctx.model().part().ranges(layers));
     const auto ours = peer_.template agreement<Recovery, Schedule>(ctx, name, options_.micro_batches, recovery_, codec_);
     return meetings_.meet(ctx, peer_, std::move(own), trains, ours);
   }
@@ -40948,56 +41326,104 @@ class kept_replica_step {
 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_KEPT_REPLICA_STEP_HPP
 
+// ---- causeway/parallel/elastic/replica_table.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_REPLICA_TABLE_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_REPLICA_TABLE_HPP
+
+// A token table that both ends of a replica hold, where replicas take steps of their own. They begin with the same bits
+// (parallel/elastic/shadows.hpp), and move by the same gradient; what replicas exchange of it is a row by itself, which
+// both ends get the mean of (holders_of_blocks). So it is one table all the time.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// The gradient of the table becomes its sum over the peers of the replica that hold it, one with the same bits for all;
+/// who keeps an end without computing it has put in zeros. Gives the norm of what this peer computes of the whole gradient,
+/// of which the table is a part at the first end: `own`, where it has none. To be called before others' gradients come
+/// (give_gradient_to_shadows). `steps`: that the replica has taken. 4 bytes a value of the table from and to each of them.
+inline result<float> complete_table(auto& ctx, const pipeline_peer& peer, std::uint64_t steps, float own) {
+  const std::span<float> gradients = ctx.gradients(), table = table_in(ctx.model(), gradients);
+  if (table.empty()) return own;
+  const auto holders = holders_of_table({{peer.layout.replicas[peer.place.replica]}}, ctx.model().blocks());
+  net::any_transport& transport = *peer.attempt.transport;
+  net::message_id id = peer.named(pipeline_peer::sums_channel, steps);
+  id.channel = collective::channels::gradients;
+  CAUSEWAY_TRY(sum_over(transport, id, holders, peer.index_of, table, peer.how(ctx)));
+  CAUSEWAY_EXPECT(table.data() == gradients.data());
+  const bool is_first = peer.index_of.at(holders.front()) == transport.self();  // who computes the embedding
+  return ctx.norm_of(is_first ? gradients : gradients.subspan(table.size()));
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_REPLICA_TABLE_HPP
+
 // ---- causeway/parallel/elastic/shadows.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_SHADOWS_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_SHADOWS_HPP
 
 // Where peers of a replica that takes steps of its own keep stages of others, for when these are lost: what makes the copy
-// the live stage, bit for bit. It begins as one, and makes each of its steps, by the same gradient.
+// the live stage, bit for bit. It begins as one, and makes each of its steps, by the same gradient. So does the second copy
+// of a table that both ends of a replica share, whoever holds these.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
 
-/// Those of a replica that hold a block, as the transport numbers them; and the place of the one that computes it.
-inline std::pair<std::vector<net::peer_index>, net::peer_index> copies_of(const pipeline_peer& peer, std::int64_t block) {
-  const stage::replica& replica = peer.layout.replicas[peer.place.replica];
-  const auto holders = stage::layout{{replica}}.holders(block);
+/// Peers of a replica that hold the same, as the transport numbers them; and the place of the one that computes it.
+using replica_copies = std::pair<std::vector<net::peer_index>, net::peer_index>;
+inline replica_copies copies_at(const pipeline_peer& peer, const std::vector<std::uint64_t>& holders, std::int64_t block) {
   std::vector<net::peer_index> peers;
   for (const std::uint64_t id : holders) peers.push_back(peer.index_of.at(id));
-  const auto source = std::find(holders.begin(), holders.end(), computer_of(replica, block)) - holders.begin();
+  const std::uint64_t computer = computer_of(peer.layout.replicas[peer.place.replica], block);
+  const auto source = std::find(holders.begin(), holders.end(), computer) - holders.begin();
   return {std::move(peers), static_cast<net::peer_index>(source)};
 }
+/// Of a block; and of a table that both ends of the model share, which counts as the first block's.
+inline replica_copies copies_of(const pipeline_peer& peer, std::int64_t block) {
+  return copies_at(peer, stage::layout{{peer.layout.replicas[peer.place.replica]}}.holders(block), block);
+}
+inline replica_copies copies_of_table(const pipeline_peer& peer, std::int64_t layers) {
+  return copies_at(peer, holders_of_table({{peer.layout.replicas[peer.place.replica]}}, layers), 0);
+}
 
-/// values ← what the peers of this peer's replica have there that compute each block, at those who hold it besides.
-/// `values`: as the parameters lie. All of the replica call it, in the same order; `name`: another one each time in an
-/// attempt. 4 bytes a value that is kept.
+/// `values` at all `copies`, as they are where they are computed. `name`: another one each time in an attempt.
+inline result<void> copy_among(auto& ctx, const pipeline_peer& peer, replica_copies copies, std::span<float> values,
+                               std::uint64_t name) {
+  if (copies.first.size() < 2) return {};
+  collective::group_view view{*peer.attempt.transport, std::move(copies.first)};
+  return collective::broadcast(view, peer.named(pipeline_peer::move_channel, name), copies.second, values, peer.how(ctx));
+}
+/// values ← what the peers of this peer's replica have there that compute each block, at those who hold it besides; without
+/// such a table. `values`: as the parameters lie. All of the replica call it, in the same order. 4 bytes a value that is
+/// kept.
 inline result<void> copy_to_shadows(auto& ctx, const pipeline_peer& peer, std::span<float> values, std::uint64_t name) {
-  const std::int64_t layers = ctx.model().blocks();
-  for (std::int64_t b = 0; b < layers; ++b) {
+  for (std::int64_t b = 0; b < ctx.model().blocks(); ++b) {
     if (!peer.assignment->holds(b)) continue;
-    auto [peers, source] = copies_of(peer, b);
-    if (peers.size() < 2) continue;
-    collective::group_view view{*peer.attempt.transport, std::move(peers)};
-    const auto id = peer.named(pipeline_peer::move_channel, mix(name, static_cast<std::uint64_t>(b) + 1));
-    const auto block = blocks_in(values, ctx.model().parameters().segments(), {b, b + 1}, layers);
-    CAUSEWAY_TRY(collective::broadcast(view, id, source, block, peer.how(ctx)));
+    const auto block = untied_blocks_in(ctx.model(), values, {b, b + 1});
+    CAUSEWAY_TRY(copy_among(ctx, peer, copies_of(peer, b), block, mix(name, static_cast<std::uint64_t>(b) + 1)));
   }
   return {};
 }
+/// The same of the table alone.
+inline result<void> copy_table(auto& ctx, const pipeline_peer& peer, std::span<float> values, std::uint64_t name) {
+  const auto table = table_in(ctx.model(), values);
+  if (table.empty()) return {};
+  return copy_among(ctx, peer, copies_of_table(peer, ctx.model().blocks()), table, mix(name, 0));
+}
 
-/// Of the replica's next step.
+/// Of the replica's next step. A table has its own way (complete_table).
 inline result<void> give_gradient_to_shadows(auto& ctx, const pipeline_peer& peer, std::uint64_t steps) {
   constexpr std::uint64_t gradient = 0x67726164;
   return copy_to_shadows(ctx, peer, ctx.gradients(), mix(gradient, steps));
 }
 
 /// A replica begins: live parameters, and the inner optimizer's moments. In each round 12 bytes a parameter that is kept,
-/// with AdamW.
+/// or is in a table that both ends share, with AdamW.
 inline result<void> begin_shadows(auto& ctx, const pipeline_peer& peer) {
   constexpr std::uint64_t beginning = 0x626567696E;
-  std::uint64_t row = 0;
-  CAUSEWAY_TRY(copy_to_shadows(ctx, peer, ctx.parameters(), mix(beginning, row)));
-  for (const std::span<float> moment : ctx.inner().moments()) {
-    CAUSEWAY_TRY(copy_to_shadows(ctx, peer, moment, mix(beginning, ++row)));
+  std::vector<std::span<float>> rows{ctx.parameters()};
+  for (const std::span<float> moment : ctx.inner().moments()) rows.push_back(moment);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    CAUSEWAY_TRY(copy_to_shadows(ctx, peer, rows[row], mix(beginning, row)));
+    CAUSEWAY_TRY(copy_table(ctx, peer, rows[row], mix(beginning, row)));
   }
   ctx.parameters_changed();
   return {};
@@ -41053,7 +41479,7 @@ class flushed_steps {
   /// Equal on peers that can be stages of one pipeline.
   [[nodiscard]] static std::uint64_t agreement() { return hash_text(Order::name); }
 
-  result<void> begin(cohort_progress&, const auto&) const { return {}; }
+  result<void> begin(const auto&, cohort_progress&, const auto&) const { return {}; }
   void describe(auto& ctx, const auto&, cohort_member& own) const {
     own.keeps = as_kept(ctx.model().part().ranges(ctx.model().blocks()));
   }
@@ -41097,10 +41523,11 @@ class flushed_steps {
     CAUSEWAY_ASSIGN(const double loss, pass(ctx, s, b));
     const float own = ctx.own_norm();
     if (const auto sound = check_sound(loss, own); !sound) return s.leave_to_others(ctx, sound.error());
-    CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, s.progress.now().steps));
+    const std::uint64_t steps = s.progress.now().steps;
+    CAUSEWAY_ASSIGN(const float norm, complete_table(ctx, s.peer, steps, own));
+    CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, steps));
     s.progress.end_gradient(name_of_row(s.replica()));
-    CAUSEWAY_ASSIGN(const replica_sums all,
-                    sums_of_replica(ctx, s.peer, s.progress.now().steps + 1, {loss, double{own}, s.ends_round()}));
+    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, steps + 1, {loss, double{norm}, s.ends_round()}));
     s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
     return {};
   }
@@ -41124,16 +41551,14 @@ class flushed_steps {
 template <class S>
 concept ReplicaSteps = DefaultInitializable<S> && requires(S& s) {
   { S::name } -> ConvertibleTo<std::string_view>;
+  {bool{S::flushes}};
   s.forget();
 };
 
 /// Whether each block is exchanged by itself, where replicas are cut apart: each is made with a flush, so that all its
 /// peers have the same steps behind them, and goes through its own peers.
 template <class Recovery, class Steps>
-inline constexpr bool exchanges_blocks = stage::cut_apart<Recovery>&& requires {
-  Steps::flushes;
-}
-&&!stage::Rerouting<Recovery>;
+inline constexpr bool exchanges_blocks = stage::cut_apart<Recovery>&& Steps::flushes && !stage::Rerouting<Recovery>;
 
 /// By what is given as the schedule of local_pipeline: a schedule, or such a way.
 template <class Order>
@@ -41175,6 +41600,7 @@ struct streamed_options {
 class streamed_steps {
  public:
   static constexpr std::string_view name = "local_async_pipeline";
+  static constexpr bool flushes = false;
 
   explicit streamed_steps(streamed_options options = {}) : options_{options} {}
 
@@ -41182,9 +41608,10 @@ class streamed_steps {
   [[nodiscard]] std::uint64_t agreement() const { return mix(hash_text(name), options_.ahead); }
 
   /// What was in flight is not part of a checkpoint: a peer's replica is whole if all of them were started again from the
-  /// same step. errc::unsupported: the codec needs what a stream does not give it.
+  /// same step. errc::unsupported: the codec needs what a stream does not give it, or both ends of the model share a table.
   template <class Codec>
-  result<void> begin(cohort_progress& progress, const Codec& codec) const {
+  result<void> begin(const auto& model, cohort_progress& progress, const Codec& codec) const {
+    CAUSEWAY_TRY(check_untied(model, name));
     progress.start_again();
     if (!stage::needs_base(codec)) return {};
     return fail(errc::unsupported, std::string{name},
@@ -41413,10 +41840,11 @@ struct local_pipeline_options {
 /// Every peer is given the same global batch, as a function of trainer.context().step(), which goes back where a round
 /// begins anew. Needs an environment whose group is a member or a pipeline_group, fault::quorum, an inner
 /// optimizer whose state can be divided (optim::Divisible), and a policy with comm_traits::moves_with_blocks (rule C7);
-/// with `rows_in_parts` where replicas are cut apart (rule C8). Untied embeddings. The trainer stays where it is then.
+/// with `rows_in_parts` where replicas are cut apart (rule C8), or both ends of the model share a token table (else start()
+/// is errc::unsupported; with streamed_steps always). The trainer stays where it is then.
 ///
-/// Bytes: boundaries as parallel::pipeline; 16 bytes within a replica in each step; between the holders of a block one
-/// exchange of its parameters in H steps. Memory beside elastic_pipeline's: what the policy keeps, and one row.
+/// Bytes: boundaries as parallel::pipeline; 16 bytes, and a shared table's gradient, within a replica in each step; between
+/// the holders of a block one exchange of it in H steps. Memory beside elastic_pipeline's: what the policy keeps, one row.
 template <stage::Recovery Recovery = stage::recovery::regroup, class Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class local_pipeline {
@@ -41439,8 +41867,7 @@ class local_pipeline {
 
   explicit local_pipeline(local_pipeline_options options = {}, Recovery recovery = Recovery{},
                           Schedule schedule = Schedule{}, Codec codec = Codec{})
-      : peer_{.by_block = stage::cut_apart<Recovery>},
-        options_{std::move(options)},
+      : options_{std::move(options)},
         recovery_{std::move(recovery)},
         steps_{std::move(schedule)},
         codec_{std::move(codec)} {}
@@ -41523,14 +41950,15 @@ class local_pipeline {
     CAUSEWAY_TRY(peer_.base.make(ctx.pool(), ctx.model(), codec_));
     peer_.begin(ctx.model().part(), ctx.model().blocks(), options_.storage, options_.folder);
     peer_.held.assigned(progress_.computes(), progress_.now().slot);
+    peer_.by_block = stage::cut_apart<Recovery> || peer_.shares_table;
     ctx.stages().ask(peer_);
-    CAUSEWAY_TRY(steps_.begin(progress_, codec_));
+    CAUSEWAY_TRY(steps_.begin(ctx.model(), progress_, codec_));
     peer_.group->exchange_by(
         {[this, &ctx] { return enter(ctx); }, [this, &ctx](std::span<const float> mean) { return exchanged(ctx, mean); },
          [this, &ctx] { return ends_at(ctx.step() + 1); }, [this, &ctx] { return is_enough(ctx); },
          [this] { return peer_.arrivals.any_or_over(); },
          [this] { return progress_.began_round() ? peer_.entry() : exchange_entry{}; }, peer_.by_block});
-    return check_untied(ctx.model(), name);
+    return {};
   }
 
   // Success: this peer knows its assignment, and has what it needs there. `begins_anew_`: at the round's beginning, and the
@@ -41613,7 +42041,6 @@ class local_pipeline {
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
     if (was_assigned && !goes_on) CAUSEWAY_TRY(steps_.begin_replica(ctx, peer_));
-    CAUSEWAY_TRY(check_untied(ctx.model(), name));
     peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
     known_evaluations_ = {};
@@ -41632,6 +42059,7 @@ class local_pipeline {
   result<void> begin_anew(auto& ctx) {
     if (!progress_.join_cohort(peer_, ctx.step())) return {};
     peer_.group->state().begin_anew();
+    peer_.held.count_without(ctx, peer_.record());
     ctx.resume_at(peer_.record().step);
     begins_anew_ = true;
     return fail(errc::cancelled, "step", "the round begins anew from step " + std::to_string(peer_.record().step));
@@ -42306,6 +42734,7 @@ template <class Comm, class Context>
 void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.rows_in_parts = Comm::traits.rows_in_parts;
   state.memory = [&comm](std::size_t) { return comm.memory(); };
   state.forget = [&comm, &ctx](std::size_t) { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
@@ -42338,7 +42767,8 @@ struct round_entry {
   std::vector<double> shares{};                 ///< the same of each peer that takes part
   std::vector<std::uint64_t> identities{};      ///< of each of them, as the membership knows it: see identity()
   std::vector<std::uint32_t> paths{};           ///< of pipelines: the path of each; of swarms: of each row that counts
-  std::vector<parallel::row_holders> blocks{};  ///< of each block of the model, where rows are of single ones
+  std::vector<parallel::row_holders> blocks{};  ///< see parallel::exchange_entry
+  std::vector<std::uint32_t> replicas{};        ///< likewise
   std::uint64_t quota = 0;                      ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                           ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                    ///< another one for every attempt at a round
@@ -42354,6 +42784,8 @@ struct round_entry {
     return block < blocks.size() ? &blocks[block] : nullptr;
   }
 
+  /// Whether that was several rows, which this peer's policy has as they were.
+  [[nodiscard]] bool keeps_rows() const noexcept { return result_kept && result.empty(); }
   /// Whether nobody brings anything, and nothing is known of what others brought.
   [[nodiscard]] bool nobody_counts() const {
     return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);
@@ -42549,8 +42981,14 @@ class by_segment {
     return for_each(ctx, [&](Policy& p) { return p.start(ctx); });
   }
 
-  /// The exchange of the first segment; those of the others come before it is over (`exchange`).
+  /// Gradients, by `pass`, where each segment's blocks would be moved to by its own row.
+  result<double> compute(auto& ctx, const auto& pass) { return compute_from(ctx, 0, pass); }
+
+  /// The exchange of the first segment; those of the others come before it is over (`exchange`). Where gradients are
+  /// gathered, and there are not enough: none, each adds its own.
   result<void> before_inner_step(auto& ctx) {
+    const bool gathers = ctx.contribution().gathers_gradients() && !ctx.announce_samples();
+    if (gathers) return for_each(ctx, [&](Policy& p) { return p.before_inner_step(ctx); });
     CAUSEWAY_TRY(ctx.enter_exchange());  // it may change the segments, so none of their policies is at work
     CAUSEWAY_EXPECT(!parts_.empty());
     const segment_in_view shown{ctx, parts_.front()->blocks};
@@ -42638,6 +43076,14 @@ class by_segment {
       CAUSEWAY_TRY(f(p->policy));
     }
     return {};
+  }
+
+  /// Around the pass the blocks of all segments are moved; it sees the whole part.
+  result<double> compute_from(auto& ctx, std::size_t segment, const auto& pass) {
+    const segment_in_view shown{ctx, segment < parts_.size() ? parts_[segment]->blocks : nn::block_range{}};
+    if (segment == parts_.size()) return pass();
+    const std::function<result<double>()> next = [&] { return compute_from(ctx, segment + 1, pass); };
+    return parts_[segment]->policy.compute(ctx, next);
   }
 
   /// As a newcomer's: with what all hold alike, and nothing else.
@@ -42814,6 +43260,13 @@ CAUSEWAY_LAZY std::vector<std::uint64_t> basic_pipeline_group<Whole>::draw(std::
 
 CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state, thread_pool& pool) {
   state_ = std::move(state.exchange);
+  if (rounds_.by_block && !state_.rows_in_parts) {
+    return fail(
+        errc::unsupported, "pipeline",
+        "both ends of the model hold the token table, which is exchanged as a row by itself, and this policy has no rows "
+        "of single blocks; build the model with untied embeddings, or use one with comm_traits::rows_in_parts, such as "
+        "presets::diloco");
+  }
   if (state_.divide) {
     auto of_blocks = state_.memory ? state_.memory(0) : std::vector<std::span<std::byte>>{};
     for (const parameter_row& row : state_.rows()) {
@@ -42861,6 +43314,7 @@ CAUSEWAY_LAZY result<round_entry> basic_pipeline_group<Whole>::enter(std::uint64
   e.shares = std::move(with.shares);
   e.identities = std::move(with.names);
   e.blocks = std::move(with.blocks);
+  e.replicas = std::move(with.replicas);
   return e;
 }
 
@@ -53423,10 +53877,10 @@ class language_model {
   [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
   /// Embedding and output layer are one block, the first.
   [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
-  /// What of the model is here.
-  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
+  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }  ///< what of the model is here
   /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
   [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
+  [[nodiscard]] bool shares_table() const noexcept { return options().tie && !joined_ends(); }  ///< if it has one at all
   /// The segments of the embedding; `not_held` where the model has none here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
   /// The share of values dropped in training, after the embedding and of what blocks add.
@@ -56917,41 +57371,6 @@ static_assert(ActivationCodec<subspace<>>);
 }}}  // namespace causeway::CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_HPP
-
-// ---- causeway/optim/divisible.hpp ----
-#ifndef CAUSEWAY_OPTIM_DIVISIBLE_HPP
-#define CAUSEWAY_OPTIM_DIVISIBLE_HPP
-
-// Optimizer state that can be taken apart by parameters, for peers whose part of the model changes during a run.
-
-namespace causeway { inline namespace CAUSEWAY_ABI { namespace optim {
-
-/// `moments()`: all state that belongs to single parameters, in the layout of the parameters. `resume(length, steps)`: as
-/// after that many steps, with moments of zero.
-template <class O>
-concept Divisible = Optimizer<O> && requires(O& o) {
-  { o.moments().size() } -> ConvertibleTo<std::size_t>;
-  { o.moments()[0] } -> ConvertibleTo<std::span<float>>;
-  { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
-};
-
-/// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
-/// once.
-void divide(Divisible auto& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to,
-            std::int64_t length, std::uint64_t steps) {
-  std::vector<std::vector<float>> before;
-  for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
-  inner.resume(length, steps);
-  for_common_pieces(from, to, [&](const parameter_segment& old, const parameter_segment& now) {
-    for (std::size_t m = 0; m < before.size(); ++m) {
-      std::copy_n(before[m].begin() + old.offset, old.size(), inner.moments()[m].begin() + now.offset);
-    }
-  });
-}
-
-}}}  // namespace causeway::CAUSEWAY_ABI::optim
-
-#endif  // CAUSEWAY_OPTIM_DIVISIBLE_HPP
 
 // ---- causeway/stage/subspace_adamw.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_ADAMW_HPP

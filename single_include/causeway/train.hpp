@@ -21055,10 +21055,10 @@ class language_model {
   [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers + (joined_ends() ? 1 : 0); }
   /// Embedding and output layer are one block, the first.
   [[nodiscard]] bool joined_ends() const noexcept { return options().joined_ends; }
-  /// What of the model is here.
-  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
+  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }  ///< what of the model is here
   /// The segment of a token table that is the output layer too, in another block; `not_held` where there is none here.
   [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
+  [[nodiscard]] bool shares_table() const noexcept { return options().tie && !joined_ends(); }  ///< if it has one at all
   /// The segments of the embedding; `not_held` where the model has none here.
   [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
   /// The share of values dropped in training, after the embedding and of what blocks add.
@@ -26839,6 +26839,9 @@ struct fragment {
   std::vector<compress::matrix_range> matrices;
   std::size_t size = 0;
   std::vector<index_range> padding{};
+  std::size_t number = 0;         ///< of the fragment that it is, or a block's part of
+  std::size_t block = any_block;  ///< that it is a part of, where rows are of single blocks; a table of both ends is one
+  static constexpr std::size_t any_block = SIZE_MAX;
 
   /// Whether the row is the whole buffer as it lies.
   [[nodiscard]] bool is_whole(std::size_t length) const noexcept { return ranges.size() == 1 && size == length; }
@@ -26856,7 +26859,14 @@ struct whole_model {
   std::span<const parameter_segment> segments{};
   std::size_t length = 0;
   std::size_t blocks = 0;
+  bool shares_table = false;  ///< the first tensor is at both ends
 };
+
+namespace detail {
+
+CAUSEWAY_DECL [[nodiscard]] result<std::vector<fragment>> numbered(result<std::vector<fragment>> all);
+
+}  // namespace detail
 
 /// `cut(segments, length, whole)`: the fragments of a buffer of `length` values, which is a part of `whole`; they are those
 /// of the whole, so that a tensor is in the same one wherever it is, and some may be empty here. errc::invalid_argument
@@ -26868,29 +26878,41 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
   {bool{F::single}};
 };
 
-/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last; those that are
-/// not here are empty.
+/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last, and one more
+/// for a table that both ends share, the segment `table`; what is not here is empty.
 CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
-                                                                std::size_t length, std::size_t layers);
+                                                                std::size_t length, std::size_t layers, bool shares_table,
+                                                                std::size_t table);
+
+/// The same of a model that is cut: each of the `fragments` of the whole model block by block, without those that are empty
+/// wherever they are.
+CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
+                                                                std::size_t length, const whole_model& of,
+                                                                std::span<const fragment> fragments);
 
 /// Those of the part of a model that this peer holds. They are those of the whole model, so that all its stages exchange
-/// them after the same steps. Where peers that exchange hold different blocks, all parameters at once are as many rows as
-/// there are blocks.
+/// them after the same steps. Where peers that exchange hold different blocks, each is as many rows as it has blocks, and a
+/// table of both ends is one more.
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
-  if constexpr (F::single && requires { ctx.membership().rows_by_block(), ctx.model().blocks(); }) {
-    if (ctx.membership().rows_by_block()) {
-      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()));
+  bool by_block = false;
+  if constexpr (requires { ctx.membership().rows_by_block(), ctx.model().shares_table(); }) {
+    by_block = ctx.membership().rows_by_block();
+    if (F::single && by_block) {
+      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()),
+                           ctx.model().shares_table(), ctx.model().tied_table());
     }
   }
   if constexpr (!F::single && requires { ctx.model().declared_parameters(); }) {
     const parameter_store all = ctx.model().declared_parameters();
-    return fragments.cut(
-        view.segments, view.values.size(),
-        {all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())});
+    whole_model of{all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())};
+    if (!by_block) return detail::numbered(fragments.cut(view.segments, view.values.size(), of));
+    CAUSEWAY_ASSIGN(const auto cut, fragments.cut(of.segments, of.length, of));
+    if constexpr (requires { ctx.model().shares_table(); }) of.shares_table = ctx.model().shares_table();
+    return single_blocks(view.segments, view.values.size(), of, cut);
   } else {
-    return fragments.cut(view.segments, view.values.size(), whole_model{});
+    return detail::numbered(fragments.cut(view.segments, view.values.size(), whole_model{}));
   }
 }
 
@@ -27018,6 +27040,23 @@ CAUSEWAY_DECL std::size_t blocks_of(std::span<const parameter_segment> segments)
   return most < 0 ? 0 : static_cast<std::size_t>(most);
 }
 
+CAUSEWAY_DECL result<std::vector<fragment>> numbered(result<std::vector<fragment>> all) {
+  for (std::size_t i = 0; all && i < all->size(); ++i) (*all)[i].number = i;
+  return all;
+}
+
+CAUSEWAY_DECL std::size_t block_of(const parameter_segment& s, std::size_t layers) {
+  return static_cast<std::size_t>(std::clamp(s.block, 0, static_cast<int>(layers) - 1));
+}
+
+CAUSEWAY_DECL std::size_t fragment_with(std::span<const fragment> fragments, const parameter_segment& s) {
+  const auto has_it = [&](const fragment& f) {
+    return std::any_of(f.ranges.begin(), f.ranges.end(),
+                       [&](const index_range& r) { return r.begin <= s.offset && s.offset < r.end; });
+  };
+  return static_cast<std::size_t>(std::find_if(fragments.begin(), fragments.end(), has_it) - fragments.begin());
+}
+
 // Of each tensor the number of its fragment: the largest tensor first, each to the smallest fragment so far.
 CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, std::size_t count) {
   const auto size = [&](std::size_t s) { return end_of(all.segments, s, all.length) - all.segments[s].offset; };
@@ -27039,10 +27078,27 @@ CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
-                                                  std::size_t layers) {
-  return detail::cut_by(segments, length, layers, [&](std::size_t s) {
-    return static_cast<std::size_t>(std::clamp(segments[s].block, 0, static_cast<int>(layers) - 1));
-  });
+                                                  std::size_t layers, bool shares_table, std::size_t table) {
+  auto all = detail::cut_by(segments, length, layers + (shares_table ? 1 : 0),
+                            [&](std::size_t s) { return s == table ? layers : detail::block_of(segments[s], layers); });
+  for (std::size_t b = 0; b < all.size(); ++b) all[b].block = b;
+  return all;
+}
+
+CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
+                                                  const whole_model& of, std::span<const fragment> fragments) {
+  std::map<std::string_view, std::pair<std::size_t, std::size_t>> place;  // of each tensor: its fragment, and its block
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> rows;        // their numbers
+  for (const parameter_segment& s : of.segments) {
+    const bool is_table = of.shares_table && place.empty();
+    place[s.name] = {detail::fragment_with(fragments, s), is_table ? of.blocks : detail::block_of(s, of.blocks)};
+    rows[place[s.name]] = 0;
+  }
+  std::size_t count = 0;
+  for (auto& [at, number] : rows) number = count++;
+  auto all = detail::cut_by(segments, length, count, [&](std::size_t s) { return rows.at(place.at(segments[s].name)); });
+  for (const auto& [at, number] : rows) std::tie(all[number].number, all[number].block) = at;
+  return all;
 }
 
 CAUSEWAY_DECL result<std::vector<fragment>> whole::cut(std::span<const parameter_segment> segments, std::size_t length,
@@ -27095,6 +27151,8 @@ class global_samples {
   static constexpr bool accumulates = true;
 
   CAUSEWAY_DECL explicit global_samples(std::uint64_t target = 4096);
+  /// At the same round, and without the other's conversations: for a peer that has one for each of its ranges of blocks.
+  global_samples(const global_samples& other) : target_{other.target_}, round_{other.round_} {}
   global_samples(global_samples&&) noexcept = default;
   global_samples& operator=(global_samples&&) noexcept = default;
 
@@ -29284,6 +29342,70 @@ static_assert(Residual<no_residual> && Residual<error_feedback> && Residual<mome
 }}}  // namespace causeway::CAUSEWAY_ABI::axis
 
 #endif  // CAUSEWAY_AXIS_RESIDUAL_HPP
+
+// ---- causeway/comm/alike_at_end.hpp ----
+#ifndef CAUSEWAY_COMM_ALIKE_AT_END_HPP
+#define CAUSEWAY_COMM_ALIKE_AT_END_HPP
+
+// The last exchange of a run in which comm::rounds exchanges parameters among peers that come and go: their mean over all,
+// whatever was due, so that all end alike.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Of one policy, whose `Core` is given to each call: `updates` holds the parameters of this peer, then their mean.
+template <class Core>
+struct alike_at_end {
+  using state = typename Core::state;
+
+  /// One, or where rows are of single blocks one for each.
+  [[nodiscard]] static std::size_t rows_of(const Core& c) noexcept {
+    return c.cuts.front().block == axis::fragment::any_block ? 1 : c.cuts.size();
+  }
+
+  static result<void> mean_of_all(auto& ctx, Core& c) {
+    for (state& s : c.states) s.cancel();
+    auto& mean = c.rows.updates();
+    const std::uint64_t part = c.first_part + c.states.size();
+    if (rows_of(c) > 1) return mean_of_blocks(ctx, c, part);
+    if (ctx.entry().keeps_rows()) return ctx.left_exchange(mean);  // it is there, of several rows
+    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
+    const state& one = c.states.front();
+    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(one.samples + (one.pending ? one.behind : 0), part));
+    return ctx.mean(compress::none{}, mean, part, &told);
+  }
+
+  /// It goes through: all that is kept of parameters is that mean.
+  static result<void> take(auto& ctx, Core& c) {
+    auto& mean = c.rows.updates();
+    CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
+    if (!c.rows.means().empty()) CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
+    if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
+    mean.clear();
+    ctx.parameters_changed();
+    return {};
+  }
+
+ private:
+  // Each among its holders.
+  static result<void> mean_of_blocks(auto& ctx, Core& c, std::uint64_t part) {
+    auto& row = c.states.front().row;
+    for (const axis::fragment& f : c.cuts) {
+      row.resize(f.size);
+      CAUSEWAY_TRY(ctx.rows().gather(f.ranges, c.rows.updates(), row));
+      const bool is_there = row.empty() || ctx.entry().keeps_rows();
+      const result<void> left =
+          is_there ? ctx.left_exchange(row) : ctx.mean(compress::none{}, row, part, ctx.entry().holders_of(f.block));
+      CAUSEWAY_TRY(ctx.rows().scatter(f.ranges, row, c.rows.updates()));  // also where others vote without this peer
+      CAUSEWAY_TRY(left);
+      ++part;
+    }
+    return {};
+  }
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ALIKE_AT_END_HPP
 
 // ---- causeway/comm/arrival_rules.hpp ----
 #ifndef CAUSEWAY_COMM_ARRIVAL_RULES_HPP
@@ -33143,6 +33265,7 @@ struct parallel_traits {
   bool moves_blocks = false;      ///< replicas take steps of their own, and blocks move between peers after an exchange
   bool cut_apart = false;         ///< holders of a block may hold others besides, each of them different ones
   bool rows_in_parts = false;     ///< but ranges of them are exchanged one by one, where the policy can do that
+  bool repeats_work = false;      ///< peers repeat forwards of others, and go on from them when those are lost
   bool detours = false;           ///< micro-batches may go through replicas that have other parameters at the time
   bool computes_late = false;     ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
@@ -33830,17 +33953,11 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors;
 }
 
-/// And whether rows can be of ranges of blocks, where those who exchange one hold different others. Gradients: unless they
-/// are gathered, or taken ahead (gaps). Local steps: all parameters at once, by pseudo-gradients of which all that is kept
-/// is kept for each parameter, or is a row's residual.
+/// And whether rows can be of ranges of blocks, where those who exchange one hold different others: whatever is kept is of
+/// a range. Not where batches are divided by speed, since a recovery that cuts shares them out itself.
 constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
-  if (!moves_with_blocks(m, keeps_factors) || m.tells) return false;
-  if (m.before_inner_step) return !m.accumulates && !by_path(m);
-  const bool plain = m.single && m.anchored && !m.sends_anchor && !m.residual_in_parameters;
-  return plain && m.everybody && m.always && m.waits_at_once && !m.own_is_fresh && !m.trigger_talks &&
-         !m.watches_movement && !m.meets;
+  return moves_with_blocks(m, keeps_factors) && !m.tells && !by_path(m) && (m.before_inner_step || !m.meets);
 }
-
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
 /// Gradients in every step leave that nothing. Gaps: results that are a round late, own parameters.
 constexpr bool takes_turns(round_mix m) {
@@ -35605,7 +35722,7 @@ struct late_rows {
   /// Makes a row. What is sent early of this peer's own lies apart from what all hold alike.
   static result<void> compose(auto& ctx, Core& c, state& s) {
     if constexpr (Core::merge_rule_type::own_is_fresh) {
-      if (!c.rows.own().is_there()) c.rows.own().found(s, c.rows.anchor());
+      if (!c.rows.own().is_there()) c.rows.own().found(c.states, c.rows.anchor());
     }
     return c.rows.compose(ctx, s);
   }
@@ -35619,7 +35736,7 @@ struct late_rows {
       s->arrived = came;
       CAUSEWAY_TRY(compose(ctx, c, *s));
       CAUSEWAY_TRY(c.rows.land_late(ctx, *s));
-      if (came) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(*s)));
+      if (came && c.leads(*s)) CAUSEWAY_TRY(c.trigger.exchanged(ctx, c.report_of(*s)));
       s->pending = s->since > 0 && !s->is_of_nothing(ctx);  // who made no step for it has nothing to keep
       s->waited = 0;
       s->restart();
@@ -35647,11 +35764,7 @@ struct late_rows {
       if constexpr (Core::rows_type::keeps_in_parameters) {
         CAUSEWAY_TRY(c.rows.compose(ctx, *s));  // the live parameters still have all of it
       } else if constexpr (Core::content_type::anchored) {
-        const auto live = ctx.parameters();
-        CAUSEWAY_TRY(ctx.rows().blend(live, -1.0F, c.rows.base(), 1.0F));
-        CAUSEWAY_TRY(ctx.rows().add(s->input, 1.0F, live));
-        CAUSEWAY_TRY(ctx.rows().copy(live, c.rows.base()));
-        ctx.parameters_changed();
+        CAUSEWAY_TRY(c.rows.take_progress(ctx, *s));
       }
       s->behind = behind;
     }
@@ -35704,6 +35817,37 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
 
 #endif  // CAUSEWAY_COMM_LOOK_AHEAD_HPP
 
+// ---- causeway/comm/meeting_places.hpp ----
+#ifndef CAUSEWAY_COMM_MEETING_PLACES_HPP
+#define CAUSEWAY_COMM_MEETING_PLACES_HPP
+
+// Who meets whom in an exchange of comm::rounds, where a peer is not always one of those who are counted.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// Those who meet in an exchange, by number: peers, or where rows are of single blocks whole replicas, so that all blocks
+/// of one meet the same others, and have one lot.
+template <class Context>
+class meeting_places {
+ public:
+  explicit meeting_places(Context& ctx) : ctx_{ctx}, replicas_{ctx.entry().replicas} {}
+
+  [[nodiscard]] net::peer_index self() const { return replicas_.empty() ? ctx_.self() : replicas_[ctx_.self()]; }
+  [[nodiscard]] std::uint32_t count() const { return replicas_.empty() ? ctx_.peers() : replicas_.back() + 1; }
+  [[nodiscard]] double share_of(net::peer_index place) const {
+    const auto first = std::lower_bound(replicas_.begin(), replicas_.end(), place);
+    return ctx_.share_of(replicas_.empty() ? place : static_cast<net::peer_index>(first - replicas_.begin()));
+  }
+
+ private:
+  Context& ctx_;
+  std::span<const std::uint32_t> replicas_;
+};
+
+}}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_MEETING_PLACES_HPP
+
 // ---- causeway/comm/own_parameters.hpp ----
 #ifndef CAUSEWAY_COMM_OWN_PARAMETERS_HPP
 #define CAUSEWAY_COMM_OWN_PARAMETERS_HPP
@@ -35712,6 +35856,20 @@ result<double> at_look_ahead(auto& ctx, const States& states, std::vector<float>
 // it can go on from, and whose it takes where it has none.
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
+
+/// The group in which a peer meets others. Where peers come and go their numbers change, so that groups with a memory begin
+/// again after some exchanges. `number`: of the next.
+template <class Group>
+[[nodiscard]] std::vector<net::peer_index> own_members(auto& ctx, Group group, std::uint64_t number,
+                                                       axis::group_question q) {
+  if constexpr (requires { group.cycle(); }) {
+    for (q.number -= q.number % group.cycle(); q.number < number; ++q.number) group.formed(q);
+  }
+  auto all = group.members(q);
+  const auto contributes = [&](net::peer_index p) { return meeting_places{ctx}.share_of(p) > 0; };
+  if (std::any_of(all.begin(), all.end(), contributes)) return all;
+  return {q.self};  // nobody has anything to say
+}
 
 /// Of one policy, whose `Core` is given to each call. Where blocks move, so do their parameters. Without any of its own a
 /// peer trains on nothing, so that its rows count nothing.
@@ -35819,17 +35977,19 @@ class own_parameters {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
-/// Of one policy. `State` is its round_state; a fragment is all there is.
+/// Of one policy. `State` is its round_state.
 template <class State>
 class own_part {
  public:
   /// Nothing of its own is there yet.
-  void found(State& s, std::span<const float> anchor) {
+  void found(std::span<State> states, std::span<const float> anchor) {
     own_.assign(anchor.size(), 0.0F);
     base_.assign(anchor.begin(), anchor.end());
-    s.own_outer.emplace(s.outer);
-    s.own_outer->reset(static_cast<std::int64_t>(anchor.size()));
-    s.own_late.assign(anchor.size(), 0.0F);
+    for (State& s : states) {
+      s.own_outer.emplace(s.outer);
+      s.own_outer->reset(static_cast<std::int64_t>(s.size()));
+      s.own_late.assign(s.size(), 0.0F);
+    }
   }
   /// It begins anew with the next row.
   void forget() noexcept {
@@ -35843,36 +36003,44 @@ class own_part {
   void follow(std::span<const float> shared) {
     for (std::size_t i = 0; i < own_.size(); ++i) base_[i] = shared[i] + own_[i];
   }
-  void serialize(auto& ar, State& s) {
-    ar(own_, base_);
+  /// What is of all fragments goes with the `first`.
+  void serialize(auto& ar, State& s, bool first) {
+    if (first) ar(own_, base_);
     if (!is_there()) return;
     if (!s.own_outer) s.own_outer.emplace(s.outer);
     ar(*s.own_outer);
   }
   void keep_in(const memory_source& memory) {
-    move_to(memory, own_);
-    move_to(memory, base_);
+    for (auto* values : {&own_, &base_, &own_row_, &base_row_}) move_to(memory, *values);
   }
 
-  /// base ← anchor + the part, which goes on by what is fresh less what is late. `mean`: working memory.
-  result<void> step(auto& ctx, State& s, std::span<float> mean, std::span<const float> anchor) {
+  /// base ← shared + the part, which goes on by what is fresh less what is late: that fragment of it. `mean`: working
+  /// memory.
+  result<std::span<const float>> step(auto& ctx, State& s, std::span<float> mean, std::span<const float> shared) {
     const auto rows = ctx.rows();
     CAUSEWAY_TRY(rows.copy(mean, s.own_late));
     CAUSEWAY_TRY(rows.copy(s.own_late, s.input));
     CAUSEWAY_TRY(rows.scale(s.own_late, static_cast<float>(ctx.own_share())));
     CAUSEWAY_TRY(rows.subtract(mean, s.own_late, mean));
-    if constexpr (requires { s.own_outer->step_rows(rows, own_, mean, mean); }) {
-      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own_, mean, {}));
+    CAUSEWAY_ASSIGN(const auto own, opened(ctx, s, own_, own_row_));
+    if constexpr (requires { s.own_outer->step_rows(rows, own, mean, mean); }) {
+      CAUSEWAY_TRY(s.own_outer->step_rows(rows, own, mean, {}));
     } else {
-      s.own_outer->step(ctx.pool(), own_, mean, {});
+      s.own_outer->step(ctx.pool(), own, mean, {});
     }
-    CAUSEWAY_TRY(rows.copy(base_, anchor));
-    return rows.add(base_, 1.0F, own_);
+    CAUSEWAY_TRY(put_back(ctx, s, own, own_));
+    CAUSEWAY_ASSIGN(const auto base, opened(ctx, s, base_, base_row_));
+    CAUSEWAY_TRY(rows.copy(base, shared));
+    CAUSEWAY_TRY(rows.add(base, 1.0F, own));
+    CAUSEWAY_TRY(put_back(ctx, s, base, base_));
+    return std::span<const float>{base};
   }
 
  private:
   source_vector<float> own_;
   source_vector<float> base_;
+  source_vector<float> own_row_;  // working memory
+  source_vector<float> base_row_;
 };
 
 }}}}  // namespace causeway::CAUSEWAY_ABI::comm::detail
@@ -36389,6 +36557,17 @@ class round_rows {
     ctx.parameters_changed();
   }
   [[nodiscard]] own_part<state>& own() noexcept { return own_; }
+  /// input += how far the live parameters are from what rows are relative to, where they go back to.
+  result<void> take_progress(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_ASSIGN(const auto from, opened(ctx, s, base(), shared_));
+    CAUSEWAY_TRY(ctx.rows().blend(local, -1.0F, from, 1.0F));
+    CAUSEWAY_TRY(ctx.rows().add(s.input, 1.0F, local));
+    const auto all = live(ctx, s);
+    CAUSEWAY_TRY(s.cut->is_whole(all.size()) ? ctx.rows().copy(all, from) : ctx.rows().scatter(s.cut->ranges, from, all));
+    ctx.parameters_changed();
+    return {};
+  }
   /// What rows are relative to.
   [[nodiscard]] source_vector<float>& base() noexcept { return own_.is_there() ? own_.base() : anchor_; }
   /// Before `apply`: means ← row, where something came.
@@ -36480,15 +36659,15 @@ class round_rows {
     return {};
   }
 
-  /// `all` gets |mean|² and |shared parameters|², as far as they are here; summed by the host: peers compare them, and a
-  /// device sums in another order.
-  result<void> add_squares(auto& ctx, state& s, std::vector<double>& all) {
+  /// Adds |mean|² and |shared parameters|² to these two, as far as they are here; summed by the host: peers compare them,
+  /// and a device sums in another order.
+  result<void> add_squares(auto& ctx, const state& s, std::span<double> two) {
     CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
-    s.squares_at = all.size();
-    all.push_back(ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges));
-    all.push_back(ctx.stages().squares(ctx.pool(), shared, s.cut->ranges));
+    two[0] += ctx.stages().squares(ctx.pool(), s.row, s.cut->ranges);
+    two[1] += ctx.stages().squares(ctx.pool(), shared, s.cut->ranges);
     return {};
   }
+
   /// `row` is the mean: use it.
   result<void> apply(auto& ctx, state& s) {
     if constexpr (content_type::anchored) {
@@ -36497,7 +36676,9 @@ class round_rows {
       if (s.elsewhere || (participation_type::keeps_local && !s.terms.contributes)) return {};
       CAUSEWAY_ASSIGN(const auto shared, shared_row(ctx, s, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-      if constexpr (keeps_in_parameters) {
+      if (keeps_in_parameters && s.terms.only_takes) {
+        CAUSEWAY_TRY(ctx.rows().copy(local, shared));  // what was sent of it another peer knows
+      } else if constexpr (keeps_in_parameters) {
         CAUSEWAY_TRY(add_sent(ctx, s, local));
         if (s.terms.contributors > 0) CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, room(moved_, local.size())));
       } else {
@@ -36640,7 +36821,8 @@ class round_rows {
   }
   result<void> take_out(auto& ctx, state& s) {
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    CAUSEWAY_TRY(add_sent(ctx, s, local));
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_TRY(s.terms.only_takes ? ctx.rows().copy(local, shared) : add_sent(ctx, s, local));
     CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
     ctx.parameters_changed();
     return {};
@@ -36656,8 +36838,11 @@ class round_rows {
   }
   result<void> land_own(auto& ctx, state& s, std::span<float> mean) {
     if (s.arrived) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
-    CAUSEWAY_TRY(own_.step(ctx, s, mean, anchor_));
-    CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, ctx.parameters(), own_.base(), {}));
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_ASSIGN(const auto base, own_.step(ctx, s, mean, shared));
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_TRY(merge_rule_.apply(ctx.rows(), s.cut->matrices, local, base, {}));
+    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
     ctx.parameters_changed();
     return {};
@@ -36730,8 +36915,9 @@ struct talk_terms {
 /// who has.
 template <class Context, class Participation>
 void draw_lots(Context& ctx, const Participation& participation, talk_terms& terms, axis::group_question q) {
+  const meeting_places places{ctx};
   const net::peer_index self = std::exchange(q.self, 0), all = std::exchange(q.peers, 0);
-  const auto speaks = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
+  const auto speaks = [&](net::peer_index p) { return places.share_of(p) > 0; };
   for (net::peer_index p = 0; p < all; ++p) q.peers += speaks(p) ? 1 : 0;
   terms.contributors = 0;
   bool drawn = false;
@@ -36743,7 +36929,7 @@ void draw_lots(Context& ctx, const Participation& participation, talk_terms& ter
     if (!counts || !std::binary_search(terms.members.begin(), terms.members.end(), p)) continue;
     ++terms.contributors;
     drawn = drawn || p == self;
-    share += ctx.share_of(p);
+    share += places.share_of(p);
   }
   terms.contributes = terms.contributes && drawn;
   if (terms.contributors > 0) terms.rescale = static_cast<float>(1.0 / share);
@@ -36852,15 +37038,26 @@ struct round_state {
     return {};
   }
 
-  /// Where rows are of single blocks: this one goes to and from those who hold its block.
-  void meet_holders(const auto& ctx) {
-    const auto* const holders = ctx.entry().holders_of(fragment);
+  /// Where rows are of single blocks: this one goes to and from those who hold its block, of the replicas that meet. Who
+  /// keeps a block that another of its replica computes takes what comes of it.
+  void meet_holders(const auto& ctx, bool draws_lots) {
+    const auto& entry = ctx.entry();
+    const auto* const holders = entry.holders_of(cut->block);
     if (holders == nullptr) return;
-    terms.members = holders->members;
-    terms.contributors = static_cast<std::uint32_t>(terms.members.size());
-    terms.weight = holders->weight_of(ctx.self());
-    terms.contributes = terms.weight > 0;
-    terms.only_takes = !terms.contributes;
+    const auto replicas = std::exchange(terms.members, {});
+    double all = 0, own = 0;
+    for (std::size_t i = 0; i < holders->members.size(); ++i) {
+      const net::peer_index peer = holders->members[i];
+      if (!std::binary_search(replicas.begin(), replicas.end(), entry.replicas[peer])) continue;
+      terms.members.push_back(peer);
+      all += holders->shares[i];
+      if (peer == ctx.self()) own = holders->shares[i];
+    }
+    if (terms.members.size() == holders->members.size()) all = 1;
+    terms.weight = all > 0 ? static_cast<float>(own / all * static_cast<double>(terms.members.size())) : 0;
+    terms.only_takes = own == 0;
+    terms.contributes = terms.contributes && own > 0;
+    if (!draws_lots) terms.contributors = static_cast<std::uint32_t>(terms.members.size());
   }
 
   void cancel() {
@@ -36970,7 +37167,7 @@ struct round_state {
   }
 
   result<void> mean_by_context(auto& ctx, const Recipe& recipe, const std::vector<index_range>* where) {
-    const bool is_kept = ctx.keeps_result() && !ctx.knows_result();  // it was several rows, and this one is there still
+    const bool is_kept = ctx.entry().keeps_rows();  // this one is there still
     if (row.empty() || is_kept) return ctx.left_exchange(row, {}, where);
     if (!next_residual.empty() && terms.members.size() > 1 && !ctx.result_is_known()) {
       auto found = find_residual(ctx, recipe);
@@ -36984,7 +37181,7 @@ struct round_state {
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(fragment), where);
+    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(cut->block), where);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
@@ -37075,7 +37272,7 @@ struct round_core {
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
-  static constexpr bool rows_in_parts = rules::rows_in_parts(laws::mix, keeps_factors) && !looks_ahead;
+  static constexpr bool rows_in_parts = rules::rows_in_parts(laws::mix, keeps_factors);
   static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -37102,7 +37299,7 @@ struct round_core {
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(check(ctx));
     CAUSEWAY_ASSIGN(cuts, axis::cut_part(fragments, ctx));
-    CAUSEWAY_TRY(trigger.check(cuts.size()));
+    CAUSEWAY_TRY(trigger.check(fragment_count()));
     if constexpr (requires { group.check_fragments(cuts.size()); }) {
       CAUSEWAY_TRY(group.check_fragments(cuts.size()));
     }
@@ -37212,14 +37409,24 @@ struct round_core {
     return {};
   }
 
+  /// Of the model; where rows are of single blocks there are more cuts.
+  [[nodiscard]] std::size_t fragment_count() const noexcept { return cuts.empty() ? 0 : cuts.back().number + 1; }
+  /// Its number among the fragments of all tensors; all blocks of one have the same.
+  [[nodiscard]] std::size_t number_of(const state& s) const noexcept {
+    return by_path ? s.part : s.tensor * fragment_count() + cuts[s.fragment].number;
+  }
+  /// Whether it is the first of that number.
+  [[nodiscard]] bool leads(const state& s) const noexcept {
+    return s.fragment == 0 || cuts[s.fragment - 1].number != cuts[s.fragment].number;
+  }
   /// Its number in the trigger's list. Modules of a fragment are exchanged together.
-  [[nodiscard]] static std::size_t in_schedule(const state& s) noexcept {
+  [[nodiscard]] std::size_t in_schedule(const state& s) const noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
-    if (fragments_type::single) return s.tensor;  // also of single blocks
-    return by_path ? s.fragment : by_tensor && content_type::tensor_count > 1 ? s.tensor : s.part;
+    if (by_path) return s.fragment;
+    return by_tensor && content_type::tensor_count > 1 ? s.tensor : number_of(s);
   }
   [[nodiscard]] std::size_t schedule_size() const noexcept {
-    return fragments_type::single ? content_type::tensor_count : by_path ? cuts.size() : states.size();
+    return by_path ? cuts.size() : fragment_count() * content_type::tensor_count;
   }
   /// Inner steps to its next exchange.
   [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), schedule_size()); }
@@ -37227,30 +37434,20 @@ struct round_core {
   // ---- the parts of an exchange -----------------------------------------------------------------------------------------
 
   [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
-    const std::uint64_t seed = mix(ctx.options().seed, stream, s.part);
-    return {.seed = seed,
+    const meeting_places places{ctx};
+    return {.seed = mix(ctx.options().seed, stream, number_of(s)),
             .number = s.number,
-            .self = ctx.self(),
-            .peers = ctx.peers(),
-            .fragment = s.fragment,
+            .self = places.self(),
+            .peers = places.count(),
+            .fragment = cuts[s.fragment].number,
             .link_costs = links.costs()};
   }
-  /// Where peers come and go their numbers change, so that groups with a memory begin again after some exchanges.
-  [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, axis::group_question q) const {
+  [[nodiscard]] std::vector<net::peer_index> members(auto& ctx, const state& s, const axis::group_question& q) const {
     if constexpr (own_parameters) {
-      if (ctx.numbered_peers() > 0) return s.group_axis.members(q);
-      group_type anew = group;
-      if constexpr (requires { anew.cycle(); }) {
-        for (q.number -= q.number % anew.cycle(); q.number < s.number; ++q.number) anew.formed(q);
-      }
-      auto all = anew.members(q);
-      const auto contributes = [&](net::peer_index p) { return ctx.share_of(p) > 0; };
-      if (std::any_of(all.begin(), all.end(), contributes)) return all;
-      return {q.self};  // nobody has anything to say
-    } else {
-      if (applies_late && content_type::before_inner_step && ctx.entry().nobody_counts()) return {q.self};
-      return has_modules(ctx) ? std::vector<net::peer_index>{} : s.group_axis.members(q);
+      if (ctx.numbered_peers() == 0) return own_members(ctx, group, s.number, q);
     }
+    if (applies_late && content_type::before_inner_step && ctx.entry().nobody_counts()) return {q.self};
+    return has_modules(ctx) ? std::vector<net::peer_index>{} : s.group_axis.members(q);
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
     const bool at_once = merge_rule_type::waits == axis::waiting::at_once;
@@ -37283,7 +37480,7 @@ struct round_core {
                .contributes = weight > 0,
                .weight = weight,
                .length = 1,
-               .seed = mix(q.seed, s.number),
+               .seed = mix(mix(ctx.options().seed, stream, s.part), s.number),
                .id = id_of(ctx, s),
                .part = first_part + s.part,
                .reference = {}};
@@ -37292,7 +37489,7 @@ struct round_core {
     if constexpr (laws::mix.anchored && requires { group.length(q); })
       s.terms.length = has_modules(ctx) ? 1 : group.length(q);
     if (has_modules(ctx)) modules.invite(ctx, group, s);
-    if (fragments_type::single) s.meet_holders(ctx);
+    s.meet_holders(ctx, !participation_type::always);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);
@@ -37310,7 +37507,11 @@ struct round_core {
   result<void> measure(auto& ctx, std::span<state* const> due) {
     if constexpr (laws::mix.watches_movement) {
       squares.clear();
-      for (state* s : due) CAUSEWAY_TRY(rows.add_squares(ctx, *s, squares));
+      for (state* s : due) {
+        if (squares.empty() || leads(*s)) squares.insert(squares.end(), 2, 0.0);
+        s->squares_at = squares.size() - 2;
+        if (!s->terms.only_takes) CAUSEWAY_TRY(rows.add_squares(ctx, *s, std::span{squares}.last(2)));
+      }
       return ctx.stages().sum(squares, ctx.exchange_options());
     }
     return {};
@@ -37331,7 +37532,7 @@ struct round_core {
     return ctx.left_exchange({});
   }
   [[nodiscard]] axis::exchange_report report_of(const state& s) const {
-    return {.fragment = s.part,
+    return {.fragment = number_of(s),
             .steps = s.since,
             .samples = s.samples,
             .movement = movement(s),
@@ -37344,21 +37545,12 @@ struct round_core {
     const axis::exchange_report report = report_of(s);
     CAUSEWAY_TRY(rows.apply(ctx, s));
     close(ctx, s);
-    return trigger.exchanged(ctx, report);
+    return leads(s) ? trigger.exchanged(ctx, report) : result<void>{};
   }
 
   /// Of a model in stages the replicas' first ones tell each other, for all of theirs.
   static result<double> ask_first(auto& ctx, auto&& hear) {
     return ctx.stages().of_first(ctx.stages().is_first() ? hear() : result<double>{0.0}, ctx.exchange_options());
-  }
-
-  /// Gradients ← the mean over this peer's samples.
-  result<void> mean_gradient(auto& ctx) {
-    const auto g = ctx.gradients();
-    ctx.schedule_at(states.front().number);
-    if (gathered == 0) return ctx.rows().zero(g);
-    CAUSEWAY_TRY(ctx.rows().copy(g, rows.updates()));
-    return ctx.rows().scale(g, 1.0F / static_cast<float>(gathered));
   }
 
   result<void> commit(auto& ctx, state& s) {
@@ -37425,6 +37617,7 @@ class round_turns {
   using state = typename Core::state;
   using due_list = std::vector<state*>;
   using late = late_rows<Core>;
+  using at_end = alike_at_end<Core>;
   static constexpr bool overlaps = Core::overlaps;
   static constexpr bool keeps_means = Core::keeps_means;
   static constexpr bool applies_late = Core::applies_late;
@@ -37490,7 +37683,7 @@ class round_turns {
       CAUSEWAY_TRY(send(ctx, c, later));
       due.insert(due.end(), later.begin(), later.end());
     }
-    ctx.in_parts(parts(ctx, due));
+    ctx.in_parts(parts(ctx, c, due));
     CAUSEWAY_TRY(receive(ctx, c, due));
     CAUSEWAY_TRY(apply(ctx, c, due));
     if (ctx.exchanges_at_once()) {
@@ -37545,7 +37738,7 @@ class round_turns {
       CAUSEWAY_TRY(ctx.check_own(s->input));
     }
     CAUSEWAY_TRY(ctx.enter_exchange());
-    if (!ends_alike(ctx)) return {};
+    if (!ends_alike(ctx) || ctx.entry().keeps_rows()) return {};
     c.rows.updates().resize(ctx.parameters().size());
     return ctx.rows().copy(c.rows.updates(), ctx.parameters());
   }
@@ -37557,15 +37750,16 @@ class round_turns {
     return {};
   }
   /// Exchanges that `receive` ends.
-  [[nodiscard]] std::size_t parts(auto& ctx, const due_list& due) const {
-    if (due.empty() || ends_alike(ctx)) return due.empty() ? 0 : 1;
+  [[nodiscard]] std::size_t parts(auto& ctx, const Core& c, const due_list& due) const {
+    if (due.empty()) return 0;
+    if (ends_alike(ctx)) return at_end::rows_of(c);
     return due.size() + (Core::has_statistics(ctx) ? 1 : 0);
   }
   /// Waits for the means.
   result<void> receive(auto& ctx, Core& c, const due_list& due) {
     if (due.empty()) return {};
     if constexpr (keeps_means) {
-      if (ends_alike(ctx)) return mean_of_all(ctx, c);
+      if (ends_alike(ctx)) return at_end::mean_of_all(ctx, c);
     }
     CAUSEWAY_TRY(turn_all(ctx, due));
     for (state* s : due) CAUSEWAY_TRY(c.finish(ctx, *s));
@@ -37592,7 +37786,8 @@ class round_turns {
     applied_ = true;
     if constexpr (keeps_means) {
       if (ends_alike(ctx)) {
-        CAUSEWAY_TRY(end_alike(ctx, c));
+        CAUSEWAY_TRY(at_end::take(ctx, c));
+        ended_ = 1;
         end(c, due);
         return alike.empty() ? result<void>{} : ctx.rows().copy(alike, ctx.parameters());
       }
@@ -37620,6 +37815,8 @@ class round_turns {
     }
     return {};
   }
+  /// Exchanges of the last turn of a run, where that is of parameters.
+  [[nodiscard]] static std::size_t rows_at_end(const Core& c) noexcept { return at_end::rows_of(c); }
   [[nodiscard]] std::uint64_t committed_at() const noexcept { return committed_at_; }
   [[nodiscard]] std::uint64_t adoptions() const noexcept { return adoptions_; }
   [[nodiscard]] own_parameters<Core>& own() noexcept { return own_; }
@@ -37735,28 +37932,6 @@ class round_turns {
   /// Whether the turn is the run's last, and of parameters themselves: then it is their mean over all, whatever was due.
   [[nodiscard]] static bool ends_alike(auto& ctx) { return keeps_means && ctx.is_last_exchange(); }
 
-  /// The run's last turn where parameters are exchanged: updates, which are this peer's, ← their mean over all.
-  result<void> mean_of_all(auto& ctx, Core& c) {
-    for (state& s : c.states) s.cancel();
-    auto& mean = c.rows.updates();
-    if (ctx.keeps_result() && !ctx.knows_result()) return ctx.left_exchange(mean);  // it is there, of several rows
-    const std::uint64_t part = c.first_part + c.states.size();
-    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
-    const state& one = c.states.front();
-    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(one.samples + (one.pending ? one.behind : 0), part));
-    return ctx.mean(compress::none{}, mean, part, &told);
-  }
-  result<void> end_alike(auto& ctx, Core& c) {
-    auto& mean = c.rows.updates();
-    CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), mean));
-    if (!c.rows.means().empty()) CAUSEWAY_TRY(ctx.rows().copy(c.rows.means().front(), mean));
-    if constexpr (Core::content_type::anchored) CAUSEWAY_TRY(ctx.rows().copy(c.rows.anchor(), mean));
-    ended_ = 1;
-    mean.clear();
-    ctx.parameters_changed();
-    return {};
-  }
-
   void end(Core& c, const due_list& due) {
     if constexpr (Core::meets) {  // in the steps of one peer, for who begins with this state
       for (state* s : due) s->due_at = committed_at_ + c.trigger.mean_steps();
@@ -37771,8 +37946,8 @@ class round_turns {
   /// Where the trigger says which fragment is next, the others are not due.
   void choose_next(Core& c) {
     if constexpr (Core::chooses) {
-      const std::uint64_t at = committed_at_ + c.trigger.step_to_next(c.states.size());
-      for (state& s : c.states) s.due_at = c.trigger.chosen(s.part) ? at : never;
+      const std::uint64_t at = committed_at_ + c.trigger.step_to_next(c.schedule_size());
+      for (state& s : c.states) s.due_at = c.trigger.chosen(c.number_of(s)) ? at : never;
     }
   }
 
@@ -37841,7 +38016,8 @@ class stacked_turns {
   void found(auto& ctx, auto first, auto second) {
     move_to(ctx.memory(), alike_);
     if (alike_.empty()) alike_.assign(ctx.parameters().begin(), ctx.parameters().end());
-    second.core.first_part = first.core.states.size() + 1;  // its messages have other names
+    second.core.first_part =
+        first.core.states.size() + first.turns.rows_at_end(first.core);  // its messages have other names
   }
 
   /// After an inner step.
@@ -37858,7 +38034,7 @@ class stacked_turns {
     const auto a = first.due(step, last);
     const auto b = second.due(step, last);
     if (last) CAUSEWAY_TRY(first.prepare(ctx, a));
-    ctx.in_parts(first.turns.parts(ctx, a) + second.turns.parts(ctx, b));
+    ctx.in_parts(first.turns.parts(ctx, first.core, a) + second.turns.parts(ctx, second.core, b));
     CAUSEWAY_TRY(first.talk(ctx, a));
     if (!b.empty()) CAUSEWAY_TRY(first.turns.ahead(ctx, first.core, a, [&] { return second.prepare(ctx, b); }));
     CAUSEWAY_TRY(second.talk(ctx, b));
@@ -38075,7 +38251,7 @@ class rounds : round_rules<Axes...> {
       if (i == core_.states.size()) core_.add_state();
       core_.states[i].serialize(ar);
       if constexpr (keeps_rows) ar(core_.states[i].behind);
-      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i]);
+      if constexpr (merge_rule_type::own_is_fresh) core_.rows.own().serialize(ar, core_.states[i], i == 0);
     }
     if constexpr (laws::own_parameters) turns_.own().serialize(core_, ar);
     ar(core_.trigger, core_.rows, counted_, core_.outer_steps, core_.gathered, core_.at, core_.modules);
@@ -38123,7 +38299,7 @@ class rounds : round_rules<Axes...> {
 
   result<void> catch_up(auto& ctx) {
     if constexpr (accumulates) {
-      CAUSEWAY_TRY(core_.mean_gradient(ctx));
+      CAUSEWAY_TRY(mean_gradient(ctx));
     } else if constexpr (content_type::before_inner_step) {
       CAUSEWAY_TRY(ctx.rows().zero(ctx.gradients()));
     }
@@ -38209,9 +38385,18 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
+  /// Gradients ← the mean over this peer's samples.
+  result<void> mean_gradient(auto& ctx) {
+    const auto g = ctx.gradients();
+    ctx.schedule_at(core_.states.front().number);
+    if (core_.gathered == 0) return ctx.rows().zero(g);
+    CAUSEWAY_TRY(ctx.rows().copy(g, core_.rows.updates()));
+    return ctx.rows().scale(g, 1.0F / static_cast<float>(core_.gathered));
+  }
+
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
-    CAUSEWAY_TRY(core_.mean_gradient(ctx));
+    CAUSEWAY_TRY(mean_gradient(ctx));
     CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.catch_up(ctx, core_); }));
     core_.gathered = 0;
     return {};
@@ -38328,6 +38513,7 @@ class stacked {
       // A batch is divided once: two policies would say different parts.
       .moves_with_blocks = elastic && First::traits.moves_with_blocks && Second::traits.moves_with_blocks &&
                            !(first_divides && second_divides),
+      .rows_in_parts = elastic && First::traits.rows_in_parts && Second::traits.rows_in_parts,
       .gathers_samples = First::traits.gathers_samples || Second::traits.gathers_samples,
       .rounds_by_clock = First::traits.rounds_by_clock || Second::traits.rounds_by_clock,
       .divides_batches = first_divides || second_divides};
@@ -39199,9 +39385,11 @@ constexpr bool c7(comm_traits c, parallel_traits p) {
 }
 
 /// A mean of rows is of the same parameters in each: where peers have other blocks, there is a row for each range of them.
-/// And a gradient is of one loss only if its micro-batch met one replica's parameters.
+/// And a gradient is of one loss only if its micro-batch met one replica's parameters, whoever computes it: no replica's
+/// that steps alone, and none that only the lost peer knew.
 constexpr bool c8(comm_traits c, parallel_traits p) {
-  return (!p.cut_apart || c.sums_gradients || (p.rows_in_parts && c.rows_in_parts)) && !p.detours;
+  const bool same_rows = !p.cut_apart || c.sums_gradients || (p.rows_in_parts && c.rows_in_parts);
+  return same_rows && !p.detours && !(p.repeats_work && c.looks_ahead);
 }
 
 }  // namespace rules
@@ -39251,7 +39439,8 @@ struct compatible {
       "take detours through pipelines whose replicas step alone, and have other parameters. Use "
       "stage::recovery::regroup, morph, proactive, neighbour_init or swapped_neighbours, for gradients also "
       "reroute, or comm::every_step; of other policies with redundant, redundant_forward and templates those that "
-      "exchange gradients of every step, and in parallel::pipeline comm::rounds of pseudo-gradients, whole. "
+      "exchange gradients, and in parallel::pipeline comm::rounds of local steps; with redundant_forward none that takes "
+      "gradients ahead, at parameters of a lost peer's own, where others cannot repeat its forwards. "
       "docs/reference/rules.md#c8");
 };
 
@@ -39788,7 +39977,8 @@ struct exchange_entry {
   std::vector<double> shares{};            ///< of each of them, in what they exchange
   std::vector<std::uint64_t> names{};      ///< of each of them: its identity
   std::vector<std::uint32_t> paths{};      ///< of the pipelines that exchange, where they have paths
-  std::vector<row_holders> blocks{};       ///< of each block of the model, where rows are of single ones
+  std::vector<row_holders> blocks{};       ///< of each block, and of a table of both ends, where rows are of single ones
+  std::vector<std::uint32_t> replicas{};   ///< likewise: that each of the holders is in, of those that exchange
   /// The run has taken the round, and this peer has its mean: nothing is exchanged any more.
   std::span<const float> known{};
   bool kept = false;        ///< the same: it is what the policy received last. `known` is empty where that was several rows
@@ -39831,6 +40021,7 @@ struct exchange_state {
   std::function<std::vector<parameter_row>()> rows{};
   /// The model has another part than `before` now: the rows follow. What they have of new parameters is to be put there.
   std::function<result<void>(std::span<const parameter_segment> before)> divide{};
+  bool rows_in_parts = false;  ///< a row can be of single blocks, among peers each of which holds others besides
   /// Equal on peers that go on from the same exchange of the same blocks; empty where an exchange remembers nothing. Of the
   /// segment of that number, where this peer has several.
   std::function<std::vector<std::span<std::byte>>(std::size_t segment)> memory{};
@@ -39947,6 +40138,7 @@ template <class Comm, class Context>
 void move_with_blocks(parallel::exchange_state& state, Comm& comm, Context& ctx) {
   state.rows = [&comm] { return comm.block_rows(); };
   state.divide = [&comm, &ctx](std::span<const parameter_segment> before) { return comm.divide(ctx, before); };
+  state.rows_in_parts = Comm::traits.rows_in_parts;
   state.memory = [&comm](std::size_t) { return comm.memory(); };
   state.forget = [&comm, &ctx](std::size_t) { return comm.forget(ctx); };
   state.exchanges_next = [&comm] { return comm.exchanges_next(); };
@@ -39979,7 +40171,8 @@ struct round_entry {
   std::vector<double> shares{};                 ///< the same of each peer that takes part
   std::vector<std::uint64_t> identities{};      ///< of each of them, as the membership knows it: see identity()
   std::vector<std::uint32_t> paths{};           ///< of pipelines: the path of each; of swarms: of each row that counts
-  std::vector<parallel::row_holders> blocks{};  ///< of each block of the model, where rows are of single ones
+  std::vector<parallel::row_holders> blocks{};  ///< see parallel::exchange_entry
+  std::vector<std::uint32_t> replicas{};        ///< likewise
   std::uint64_t quota = 0;                      ///< samples that the ledger lets a peer hold; 0: any number
   bool empty = false;                           ///< nobody has anything to contribute: the round only admits members
   std::uint32_t attempt = 0;                    ///< another one for every attempt at a round
@@ -39995,6 +40188,8 @@ struct round_entry {
     return block < blocks.size() ? &blocks[block] : nullptr;
   }
 
+  /// Whether that was several rows, which this peer's policy has as they were.
+  [[nodiscard]] bool keeps_rows() const noexcept { return result_kept && result.empty(); }
   /// Whether nobody brings anything, and nothing is known of what others brought.
   [[nodiscard]] bool nobody_counts() const {
     return !shares.empty() && !result_at && std::count(shares.begin(), shares.end(), 0.0) == std::ssize(shares);

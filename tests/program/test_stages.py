@@ -292,7 +292,8 @@ class Stages(Elastic):
 
     def test_pipelines_that_step_alone_keep_the_stage_of_who_is_killed(self):
         for by in [["--parallel.recovery", "redundant"], ["--parallel.recovery", "redundant_forward", "--comm.policy", "local_sgd"],
-                   ["--parallel.recovery", "templates", "--comm.policy", "intellect1"]]:
+                   ["--parallel.recovery", "templates", "--comm.policy", "edit"],
+                   ["--parallel.recovery", "redundant", "--comm.policy", "streaming_diloco", "--comm.local_steps", "6"]]:
             with self.subTest(by):
                 self.alone_learn_whoever_is_killed(*by, "--run.fresh", "true")
 
@@ -336,8 +337,8 @@ class Stages(Elastic):
 
     def test_what_does_not_go_together_is_refused(self):
         for args, name in [(["--comm.policy", "dion"], "comm.policy"), (["--comm.policy", "demo", "--train.optimizer", "adamw"], "train.optimizer"),
-                           ([*ALONE, "--comm.policy", "edit", "--parallel.recovery", "redundant"], "redundant does not go with edit in pipeline: rule C8"),
-                           ([*ALONE, "--comm.policy", "edit", "--model.tie", "true"], "model.tie"),
+                           ([*ALONE, "--comm.policy", "gaia_asp", "--parallel.recovery", "redundant"], "redundant does not go with gaia_asp in pipeline: rule C8"),
+                           ([*ALONE, "--comm.policy", "gaia_asp", "--model.tie", "true"], "model.tie"),
                            ([*ALONE, "--parallel.recovery", "reroute"], "reroute does not go with diloco in pipeline: rule C8"),
                            ([*ALONE, "--parallel.policy", "async_pipeline", "--parallel.recovery", "templates"], "in async_pipeline: rule C8"),
                            (["--comm.policy", "distro", "--parallel.recovery", "redundant_forward"], "redundant_forward does not go with distro in pipeline: rule C8"),

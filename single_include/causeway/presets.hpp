@@ -7713,8 +7713,6 @@ static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> &
 #ifndef CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
 #define CAUSEWAY_AXIS_IMPL_FRAGMENTS_IPP
 
-#include <map>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL void fragment::add(const parameter_segment& s, std::int64_t end) {
@@ -7774,6 +7772,18 @@ CAUSEWAY_DECL std::size_t fragment_with(std::span<const fragment> fragments, con
   return static_cast<std::size_t>(std::find_if(fragments.begin(), fragments.end(), has_it) - fragments.begin());
 }
 
+// What `of_all` has of each tensor of a whole model, of those of a part of it, which has them in the same order.
+CAUSEWAY_DECL std::vector<std::size_t> of_part(std::span<const parameter_segment> whole,
+                                               const std::vector<std::size_t>& of_all,
+                                               std::span<const parameter_segment> part) {
+  std::vector<std::size_t> of_these;
+  for (std::size_t s = 0; s < whole.size() && of_these.size() < part.size(); ++s) {
+    if (whole[s].name == part[of_these.size()].name) of_these.push_back(of_all[s]);
+  }
+  CAUSEWAY_EXPECT(of_these.size() == part.size());
+  return of_these;
+}
+
 // Of each tensor the number of its fragment: the largest tensor first, each to the smallest fragment so far.
 CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, std::size_t count) {
   const auto size = [&](std::size_t s) { return end_of(all.segments, s, all.length) - all.segments[s].offset; };
@@ -7804,17 +7814,22 @@ CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segm
 
 CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
                                                   const whole_model& of, std::span<const fragment> fragments) {
-  std::map<std::string_view, std::pair<std::size_t, std::size_t>> place;  // of each tensor: its fragment, and its block
-  std::map<std::pair<std::size_t, std::size_t>, std::size_t> rows;        // their numbers
+  std::vector<std::size_t> rows;  // of each tensor of the whole model: its fragment, and its block
   for (const parameter_segment& s : of.segments) {
-    const bool is_table = of.shares_table && place.empty();
-    place[s.name] = {detail::fragment_with(fragments, s), is_table ? of.blocks : detail::block_of(s, of.blocks)};
-    rows[place[s.name]] = 0;
+    const std::size_t block = of.shares_table && rows.empty() ? of.blocks : detail::block_of(s, of.blocks);
+    rows.push_back(detail::fragment_with(fragments, s) * (of.blocks + 1) + block);
   }
-  std::size_t count = 0;
-  for (auto& [at, number] : rows) number = count++;
-  auto all = detail::cut_by(segments, length, count, [&](std::size_t s) { return rows.at(place.at(segments[s].name)); });
-  for (const auto& [at, number] : rows) std::tie(all[number].number, all[number].block) = at;
+  const std::vector<std::size_t> of_all = rows;
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  const auto of_these = detail::of_part(of.segments, of_all, segments);
+  auto all = detail::cut_by(segments, length, rows.size(), [&](std::size_t s) {
+    return static_cast<std::size_t>(std::lower_bound(rows.begin(), rows.end(), of_these[s]) - rows.begin());
+  });
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    all[r].number = rows[r] / (of.blocks + 1);
+    all[r].block = rows[r] % (of.blocks + 1);
+  }
   return all;
 }
 
@@ -7832,12 +7847,7 @@ CAUSEWAY_DECL result<std::vector<fragment>> balanced::cut(std::span<const parame
                 std::to_string(count) + " fragments of a model with " + std::to_string(all.segments.size()) +
                     " tensors; take between 1 and that many");
   }
-  const std::vector<std::size_t> of_all = detail::fragment_of_each(all, count);
-  std::vector<std::size_t> of_these;
-  for (std::size_t s = 0; s < all.segments.size() && of_these.size() < segments.size(); ++s) {
-    if (all.segments[s].name == segments[of_these.size()].name) of_these.push_back(of_all[s]);
-  }
-  CAUSEWAY_EXPECT(of_these.size() == segments.size());  // a part has its tensors in the order of the whole
+  const auto of_these = detail::of_part(all.segments, detail::fragment_of_each(all, count), segments);
   return detail::cut_by(segments, length, count, [&](std::size_t s) { return of_these[s]; });
 }
 

@@ -71,27 +71,6 @@ struct templates : presets::diloco_options {
   }
 };
 
-/// DiLoCo of two whole models by hand, with these micro-batches of each batch.
-parameters by_hand(const elastic_world_options& o, std::int64_t first, std::int64_t second) {
-  std::vector<float> velocity;
-  const float weight = static_cast<float>(first) / static_cast<float>(first + second);
-  return support::models_by_hand<2>(
-      o,
-      [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
-        if (steps % support::steps_of_round != 0) return;
-        const auto values = shared.values();
-        velocity.resize(values.size(), 0.0F);
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          const float moved = values[i] - (weight * models[0][i] + (1 - weight) * models[1][i]);
-          velocity[i] = 0.9F * velocity[i] + moved;
-          models[0][i] = models[1][i] = values[i] -= 0.7F * (moved + 0.9F * velocity[i]);
-        }
-      },
-      [=](std::size_t model, std::uint64_t) {
-        return model == 0 ? index_range{0, first} : index_range{first, first + second};
-      });
-}
-
 /// `Options` in its world, while the victim is killed at every `every`th call and does not come back. `judge(world)` looks
 /// at the run.
 template <class Options>
@@ -127,7 +106,8 @@ TEST_CASE("local pipelines cut apart: two of different length make DiLoCo of two
   REQUIRE(replicas.size() == 2);
   CHECK(replicas[0].assignments.size() != replicas[1].assignments.size());
   const parameters is = support::holders_agree(w, o.hosts);
-  CHECK(support::off(is, by_hand(o, replicas[0].micro_batches, replicas[1].micro_batches), o.layers) < 1e-4);
+  CHECK(support::off(is, support::diloco_of_two_models(o, replicas[0].micro_batches, replicas[1].micro_batches), o.layers) <
+        1e-4);
 }
 
 TEST_CASE("local pipelines cut apart: redundant stages change no bit of a run without losses",

@@ -12,11 +12,14 @@
 
 #include "parallel/elastic/elastic_cases.hpp"
 #include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/movement_policies.hpp"
 #include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 #include "support/groups_by_hand.hpp"
 
 using namespace causeway;
+using support::co_learning;
+using support::cocodc;
 using support::elastic_world_options;
 
 namespace {
@@ -95,19 +98,6 @@ struct sparta_diloco : presets::sparta_diloco_options {
   sparta_diloco() {
     sparta.share = 0.2;
     local_steps = support::steps_of_round;
-  }
-};
-/// Rounds of one step, then of more, by how far the whole model moves.
-struct co_learning {
-  [[nodiscard]] static auto policy() {
-    return make(
-        presets::co_learning_options{{.local_steps = 1, .most = 3, .factor = 2, .tolerance = 0.0428, .cycle_end = 0.5F}});
-  }
-};
-/// A fragment in every second step; which one goes by what moved most.
-struct cocodc {
-  [[nodiscard]] static auto policy() {
-    return make(presets::cocodc_options{.local_steps = 8, .exchanges = 4, .blocks_in_fragment = 2, .overlap_steps = 1});
   }
 };
 struct streaming : presets::streaming_diloco_options {

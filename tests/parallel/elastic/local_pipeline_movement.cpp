@@ -1,32 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pipelines whose replicas take steps of their own, with policies whose rounds follow how far the whole model moves.
-#include <causeway/presets/local_updates.hpp>
-#include <causeway/presets/overlapped.hpp>
 
 #include <cstdint>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
+#include "parallel/elastic/movement_policies.hpp"
 #include "parallel/elastic/newcomers.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
+using support::co_learning;
+using support::cocodc;
 
 namespace {
-
-/// Rounds of one step, then of two, with a rate that falls in each of them. In the third round the whole model moves by
-/// 0.0425, its stages by 0.0420 and 0.0431: one of them would decide otherwise.
-struct co_learning {
-  [[nodiscard]] static auto policy() {
-    return make(
-        presets::co_learning_options{{.local_steps = 1, .most = 3, .factor = 2, .tolerance = 0.0428, .cycle_end = 0.5F}});
-  }
-};
-/// A fragment in every second step; which one goes by what moved most.
-struct cocodc {
-  [[nodiscard]] static auto policy() {
-    return make(presets::cocodc_options{.local_steps = 8, .exchanges = 4, .blocks_in_fragment = 2, .overlap_steps = 1});
-  }
-};
 
 template <class Options>
 void comes_to_whole_models(std::uint64_t steps) {

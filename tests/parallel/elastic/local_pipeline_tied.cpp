@@ -141,27 +141,6 @@ elastic_world_options pipelines(std::uint32_t hosts) {
   return o;
 }
 
-/// DiLoCo of two whole models, by hand, with these micro-batches of each batch.
-parameters two_by_hand(const elastic_world_options& o, std::int64_t first, std::int64_t second) {
-  std::vector<float> velocity;
-  const float weight = static_cast<float>(first) / static_cast<float>(first + second);
-  return support::models_by_hand<2>(
-      o,
-      [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
-        if (steps % support::steps_of_round != 0) return;
-        const auto values = shared.values();
-        velocity.resize(values.size(), 0.0F);
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          const float moved = values[i] - (weight * models[0][i] + (1 - weight) * models[1][i]);
-          velocity[i] = 0.9F * velocity[i] + moved;
-          models[0][i] = models[1][i] = values[i] -= 0.7F * (moved + 0.9F * velocity[i]);
-        }
-      },
-      [=](std::size_t model, std::uint64_t) {
-        return model == 0 ? index_range{0, first} : index_range{first, first + second};
-      });
-}
-
 template <class Options>
 void comes_to_two_whole_models(const elastic_world_options& o) {
   tables = {};
@@ -173,7 +152,8 @@ void comes_to_two_whole_models(const elastic_world_options& o) {
   const parameters is = support::holders_agree(w, o.hosts);
   const auto& replicas = w.at(0).layouts.at(o.steps).replicas;
   REQUIRE(replicas.size() == 2);
-  CHECK(support::off(is, two_by_hand(o, replicas[0].micro_batches, replicas[1].micro_batches), o.layers) < 1e-4);
+  CHECK(support::off(is, support::diloco_of_two_models(o, replicas[0].micro_batches, replicas[1].micro_batches), o.layers) <
+        1e-4);
   CHECK(tables.equal());
 }
 

@@ -30,6 +30,28 @@ namespace support {
 /// Rounds of three steps.
 inline constexpr std::uint32_t steps_of_round = 3;
 
+/// DiLoCo of two whole models by hand, with these micro-batches of each batch, in rounds of `steps_of_round`.
+inline parameters diloco_of_two_models(const elastic_world_options& o, std::int64_t first, std::int64_t second) {
+  using namespace causeway;
+  std::vector<float> velocity;
+  const float weight = static_cast<float>(first) / static_cast<float>(first + second);
+  return models_by_hand<2>(
+      o,
+      [&](std::uint64_t steps, parameter_store& shared, const auto& models) {
+        if (steps % steps_of_round != 0) return;
+        const auto values = shared.values();
+        velocity.resize(values.size(), 0.0F);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const float moved = values[i] - (weight * models[0][i] + (1 - weight) * models[1][i]);
+          velocity[i] = 0.9F * velocity[i] + moved;
+          models[0][i] = models[1][i] = values[i] -= 0.7F * (moved + 0.9F * velocity[i]);
+        }
+      },
+      [=](std::size_t model, std::uint64_t) {
+        return model == 0 ? index_range{0, first} : index_range{first, first + second};
+      });
+}
+
 /// Every peer is saved after this step of its own, and loaded when it is started again.
 struct local_checkpoints {
   struct of_peer {

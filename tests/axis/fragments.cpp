@@ -112,16 +112,20 @@ TEST_CASE("fragments: a table of both ends is a row beside those of single block
   support::blocky model{7};
   const auto view = model.parameters().view();
   const std::size_t length = view.values.size();
-  const auto plain = axis::single_blocks(view.segments, length, 7, false, static_cast<std::size_t>(-1));
-  const auto apart = axis::single_blocks(view.segments, length, 7, true, 0);
+  axis::whole_model of{view.segments, length, 7};
+  const auto one = axis::whole{}.cut(of.segments, length, of).value();
+  const auto plain = axis::single_blocks(view.segments, length, of, one);
+  of.shares_table = true;
+  const auto apart = axis::single_blocks(view.segments, length, of, one);
   is_a_partition(plain, length);
   is_a_partition(apart, length);
   REQUIRE(plain.size() == 7);
   REQUIRE(apart.size() == 8);
+  CHECK(apart[7].block == 7);
   CHECK(apart[7].matrices.size() == 1);
   CHECK(apart[7].ranges.front().begin == 0);
   CHECK(apart[0].size + apart[7].size == plain[0].size);
-  const auto none_here = axis::single_blocks(view.segments, length, 7, true, static_cast<std::size_t>(-1));
+  const auto none_here = axis::single_blocks({}, 0, of, one);
   CHECK(none_here.size() == 8);
   CHECK(none_here[7].size == 0);
 }

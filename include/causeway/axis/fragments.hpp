@@ -65,14 +65,9 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
   {bool{F::single}};
 };
 
-/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last, and one more
-/// for a table that both ends share, the segment `table`; what is not here is empty.
-CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
-                                                                std::size_t length, std::size_t layers, bool shares_table,
-                                                                std::size_t table);
-
-/// The same of a model that is cut: each of the `fragments` of the whole model block by block, without those that are empty
-/// wherever they are.
+/// Each of the `fragments` of a whole model as many as it has blocks, without those that are empty wherever they are. What
+/// stands before the first block or behind the last is of these; a table that both ends share is a block of its own, the
+/// last. Of the part with these segments, `length` values.
 CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
                                                                 std::size_t length, const whole_model& of,
                                                                 std::span<const fragment> fragments);
@@ -83,24 +78,19 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const 
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
-  bool by_block = false;
-  if constexpr (requires { ctx.membership().rows_by_block(), ctx.model().shares_table(); }) {
-    by_block = ctx.membership().rows_by_block();
-    if (F::single && by_block) {
-      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()),
-                           ctx.model().shares_table(), ctx.model().tied_table());
+  if constexpr (requires { ctx.model().declared_parameters(); }) {
+    bool by_block = false;
+    if constexpr (requires { ctx.membership().rows_by_block(); }) by_block = ctx.membership().rows_by_block();
+    if (by_block || !F::single) {
+      const parameter_store all = ctx.model().declared_parameters();
+      whole_model of{all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())};
+      if (!by_block) return detail::numbered(fragments.cut(view.segments, view.values.size(), of));
+      CAUSEWAY_ASSIGN(const auto cut, fragments.cut(of.segments, of.length, of));
+      if constexpr (requires { ctx.model().shares_table(); }) of.shares_table = ctx.model().shares_table();
+      return single_blocks(view.segments, view.values.size(), of, cut);
     }
   }
-  if constexpr (!F::single && requires { ctx.model().declared_parameters(); }) {
-    const parameter_store all = ctx.model().declared_parameters();
-    whole_model of{all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())};
-    if (!by_block) return detail::numbered(fragments.cut(view.segments, view.values.size(), of));
-    CAUSEWAY_ASSIGN(const auto cut, fragments.cut(of.segments, of.length, of));
-    if constexpr (requires { ctx.model().shares_table(); }) of.shares_table = ctx.model().shares_table();
-    return single_blocks(view.segments, view.values.size(), of, cut);
-  } else {
-    return detail::numbered(fragments.cut(view.segments, view.values.size(), whole_model{}));
-  }
+  return detail::numbered(fragments.cut(view.segments, view.values.size(), whole_model{}));
 }
 
 namespace detail {

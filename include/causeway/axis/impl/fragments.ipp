@@ -99,14 +99,6 @@ CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
 
 CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
-                                                  std::size_t layers, bool shares_table, std::size_t table) {
-  auto all = detail::cut_by(segments, length, layers + (shares_table ? 1 : 0),
-                            [&](std::size_t s) { return s == table ? layers : detail::block_of(segments[s], layers); });
-  for (std::size_t b = 0; b < all.size(); ++b) all[b].block = b;
-  return all;
-}
-
-CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
                                                   const whole_model& of, std::span<const fragment> fragments) {
   std::vector<std::size_t> rows;  // of each tensor of the whole model: its fragment, and its block
   for (const parameter_segment& s : of.segments) {

@@ -74,6 +74,12 @@ TEMPLATE_TEST_CASE("local pipelines cut apart: of twice as many as paths two are
   o.hosts = 8;
   support::check_paths_by_hand<TestType, 4>(o);
 }
+TEMPLATE_TEST_CASE("local pipelines cut apart: of three on two paths two have half as much each, and count so",
+                   "[parallel][elastic][fast]", alike<weighted_paths>, apart<two_paths>, apart<weighted_paths>) {
+  auto o = TestType::world();
+  o.hosts = 6;
+  support::check_paths_by_hand<TestType, 3>(o);
+}
 
 TEST_CASE("local pipelines cut apart: with paths redundant stages change no bit of a run without losses",
           "[parallel][elastic][fast]") {

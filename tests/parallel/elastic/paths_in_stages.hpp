@@ -4,10 +4,12 @@
 
 // Pipelines on paths through a model of modules, beside whole models on them.
 
+#include <causeway/parallel/elastic/cohorts.hpp>
 #include <causeway/presets/modular.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "support/catch.hpp"
@@ -15,12 +17,21 @@
 
 namespace support {
 
-/// `Count` whole models, the first half of which is on the first path of `policy`.
+/// `Count` whole models, the first half of which, or one more, is on the first path of `policy`. Each path has half of a
+/// batch.
 template <std::size_t Count>
 parameters on_paths_by_hand(const elastic_world_options& o, const causeway::presets::dipaco_options& policy) {
   paths_by_hand<Count> paths{policy, o.layers};
-  return paths.all(models_by_hand<Count>(o, [&](std::uint64_t steps, causeway::parameter_store& shared,
-                                                const auto& models) { paths.exchange(steps, shared, models); }));
+  const auto shares = causeway::parallel::shares_of_slots(static_cast<std::uint32_t>(o.micro_batches), Count, 2);
+  const auto parts = [&](std::size_t model, std::uint64_t) {
+    const auto first =
+        std::accumulate(shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(model), std::int64_t{0});
+    return causeway::index_range{first, first + static_cast<std::int64_t>(shares[model])};
+  };
+  const auto exchange = [&](std::uint64_t steps, causeway::parameter_store& shared, const auto& models) {
+    paths.exchange(steps, shared, models);
+  };
+  return paths.all(models_by_hand<Count>(o, exchange, parts));
 }
 
 /// Of a path alone, under the names of a model.

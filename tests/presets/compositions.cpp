@@ -263,10 +263,9 @@ std::string page() {
 }
 
 std::string test_source(const std::string& subject, const char* of) {
-  std::ostringstream text;
   const auto tests = std::filesystem::path{__FILE__}.parent_path().parent_path();
-  text << std::ifstream{tests / "parallel/elastic" / (subject + of)}.rdbuf();
-  return text.str();
+  std::ifstream source{tests / "parallel/elastic" / (subject + of)};
+  return {std::istreambuf_iterator<char>{source}, {}};
 }
 
 /// What `r` makes of a cluster, and of what is left of it without any one peer, or two: whether all of these layouts have
@@ -337,7 +336,8 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
 
 TEST_CASE("compositions: presets whose rows can be in parts are tested where pipelines are cut apart", "[presets][fast]") {
   std::string tests[] = {test_source("local_pipeline_", "apart.cpp"), test_source("whole_", "rounds.hpp")};
-  tests[0] += test_source("local_pipeline_", "apart_policies.cpp");
+  for (const auto* of : {"apart_policies.cpp", "apart_speed.cpp", "apart_paths.cpp"})
+    tests[0] += test_source("local_pipeline_", of);
   for (const auto* of : {"segments.cpp", "ahead.cpp"}) tests[1] += test_source("elastic_gradient_", of);
   for (const preset& p : communication) {
     INFO(p.name);

@@ -293,7 +293,9 @@ class Stages(Elastic):
     def test_pipelines_that_step_alone_keep_the_stage_of_who_is_killed(self):
         for by in [["--parallel.recovery", "redundant"], ["--parallel.recovery", "redundant_forward", "--comm.policy", "local_sgd"],
                    ["--parallel.recovery", "templates", "--comm.policy", "edit"],
-                   ["--parallel.recovery", "redundant", "--comm.policy", "streaming_diloco", "--comm.local_steps", "6"]]:
+                   ["--parallel.recovery", "redundant", "--comm.policy", "streaming_diloco", "--comm.local_steps", "6"],
+                   ["--parallel.recovery", "redundant_forward", "--comm.policy", "dlion", "--comm.local_steps", "6"],
+                   ["--parallel.recovery", "templates", "--comm.policy", "dlion", "--comm.local_steps", "6"]]:
             with self.subTest(by):
                 self.alone_learn_whoever_is_killed(*by, "--run.fresh", "true")
 

@@ -33,7 +33,8 @@ struct paths_apart : causeway::presets::dipaco_options {
   paths_apart() { paths = {{0, 0, 0}, {0, 1, 1}}, blocks_per_level = 3, outer_momentum = 0.5F; }
 };
 
-/// `Count` whole models, the first half of which is on the first path of `policy`, with rows that count alike.
+/// `Count` whole models, the first half of which, or one more, is on the first path of `policy`. Those of a path count
+/// alike, together as much as it does.
 template <std::size_t Count>
 class paths_by_hand {
  public:
@@ -72,12 +73,15 @@ class paths_by_hand {
     std::vector<float> values, velocity;
   };
   [[nodiscard]] static std::size_t path_of(std::size_t model) { return model * 2 / Count; }
+  [[nodiscard]] static double models_on(std::size_t path) {
+    return static_cast<double>(path == 0 ? (Count + 1) / 2 : Count / 2);
+  }
 
   template <class Models>
   void move(std::size_t i, bool together, const Models& models) {
     std::array<double, 2> moved{}, count{};
     for (std::size_t m = 0; m < Count; ++m) {
-      const double weight = policy_.weights.empty() ? 1 : policy_.weights[path_of(m)];
+      const double weight = (policy_.weights.empty() ? 1 : policy_.weights[path_of(m)]) / models_on(path_of(m));
       const std::size_t module = together ? 0 : path_of(m);
       moved[module] += weight * (double{of_path_[module].values[i]} - double{models[m][i]});
       count[module] += weight;

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace detail {
 
@@ -30,10 +31,7 @@ struct alike_at_end {
     const std::uint64_t part = c.first_part + c.states.size();
     if (rows_of(c) > 1) return mean_of_blocks(ctx, c, part);
     if (ctx.entry().keeps_rows()) return ctx.left_exchange(mean);  // it is there, of several rows
-    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
-    const state& one = c.states.front();
-    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(one.samples + (one.pending ? one.behind : 0), part));
-    return ctx.mean(compress::none{}, mean, part, &told);
+    return mean_of(ctx, c, mean, part, c.cuts.front().block);
   }
 
   /// It goes through: all that is kept of parameters is that mean.
@@ -48,6 +46,17 @@ struct alike_at_end {
   }
 
  private:
+  // Where a policy divides batches, by the samples since the last one of those who compute the row.
+  static result<void> mean_of(auto& ctx, Core& c, std::span<float> row, std::uint64_t part, std::size_t block) {
+    const auto* const among = ctx.entry().holders_of(block);
+    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, row, part, among);
+    const state& one = c.states.front();
+    const bool computes = among == nullptr || among->weight_of(ctx.self()) > 0;
+    const std::uint64_t own = computes ? one.samples + (one.pending ? one.behind : 0) : 0;
+    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(own, part, among));
+    return ctx.mean(compress::none{}, row, part, &told);
+  }
+
   // Each among its holders.
   static result<void> mean_of_blocks(auto& ctx, Core& c, std::uint64_t part) {
     auto& row = c.states.front().row;
@@ -55,8 +64,7 @@ struct alike_at_end {
       row.resize(f.size);
       CAUSEWAY_TRY(ctx.rows().gather(f.ranges, c.rows.updates(), row));
       const bool is_there = row.empty() || ctx.entry().keeps_rows();
-      const result<void> left =
-          is_there ? ctx.left_exchange(row) : ctx.mean(compress::none{}, row, part, ctx.entry().holders_of(f.block));
+      const result<void> left = is_there ? ctx.left_exchange(row) : mean_of(ctx, c, row, part, f.block);
       CAUSEWAY_TRY(ctx.rows().scatter(f.ranges, row, c.rows.updates()));  // also where others vote without this peer
       CAUSEWAY_TRY(left);
       ++part;

@@ -9,6 +9,7 @@
 // every peer keeps all versions of its stage, and its pipeline has the path, or the peer is given one for a round.
 
 #include <causeway/axis/fragments.hpp>
+#include <causeway/comm/meeting_places.hpp>
 #include <causeway/comm/path_roster.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
@@ -30,10 +31,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 struct no_modules {
   result<void> start(auto&&...) { return {}; }
   void keep_in(const memory_source&) {}
+  void list(auto&&...) {}
   void found(auto&&...) {}
-  [[nodiscard]] std::size_t count(auto&&) const { return 0; }
-  [[nodiscard]] std::size_t fragment_of(auto&&, std::size_t) const { return 0; }
+  [[nodiscard]] std::size_t count() const { return 0; }
+  [[nodiscard]] std::size_t cut_of(std::size_t) const { return 0; }
   void invite(auto&&...) {}
+  void weigh(auto&&...) {}
   void serialize(auto&) {}
 };
 
@@ -44,6 +47,18 @@ class path_modules {
   using state_list = std::vector<State>;
 
  public:
+  /// There is a state for each module, or where rows are of single blocks for its part in each of them. Before all else.
+  void list(const Group& group, const std::vector<axis::fragment>& cuts) {
+    modules_.clear();
+    cut_of_.clear();
+    for (std::size_t c = 0; c < cuts.size(); ++c) {
+      for (const auto& m : group.modules()) {
+        if (m.fragment != cuts[c].number) continue;
+        modules_.push_back(m);
+        cut_of_.push_back(c);
+      }
+    }
+  }
   /// The modules of a run that begins: all versions of a fragment are what the model has there.
   void found(const state_list& states, const std::vector<axis::fragment>& cuts, std::span<const float> parameters) {
     store_.clear();
@@ -53,14 +68,11 @@ class path_modules {
       axis::gather(cut, parameters, std::span<float>{store_}.last(cut.size));
     }
   }
-  [[nodiscard]] std::size_t count(const Group& group) const { return group.modules().size(); }
-  [[nodiscard]] std::size_t fragment_of(const Group& group, std::size_t part) const {
-    return group.modules()[part].fragment;
-  }
+  [[nodiscard]] std::size_t count() const noexcept { return modules_.size(); }
+  [[nodiscard]] std::size_t cut_of(std::size_t part) const { return cut_of_[part]; }
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
     by_group_ = ctx.exchanges_at_once();
-    modules_ = group.modules();
     std::size_t all = 0;
     for (const State& s : states) all += s.size();
     if (all != store_.size()) {
@@ -90,10 +102,13 @@ class path_modules {
     const auto those = paths_in(ctx, group, s);
     s.terms.length = group.length_of(those);
     s.terms.contributors = static_cast<std::uint32_t>(those.size());
-    s.terms.members.resize(s.terms.contributors > 0 ? ctx.peers() : 1, ctx.self());
-    if (s.terms.contributors > 0) std::iota(s.terms.members.begin(), s.terms.members.end(), net::peer_index{0});
+    s.terms.members.resize(those.empty() ? 0 : meeting_places{ctx}.count());
+    std::iota(s.terms.members.begin(), s.terms.members.end(), net::peer_index{0});
+  }
+  /// How much this peer's row counts there.
+  void weigh(auto& ctx, const Group& group, State& s) {
     s.terms.weight *= weight(ctx, group, s);
-    s.terms.contributes = s.terms.weight > 0;
+    s.terms.contributes = s.terms.contributes && s.terms.weight > 0;
   }
 
   // ---- who has which path -----------------------------------------------------------------------------------------------
@@ -171,8 +186,9 @@ class path_modules {
     if (s.elsewhere || path_ == path_roster::none) return 0;
     if (group.weights.empty() || ctx.result_is_known()) return 1;
     const auto& paths = present(ctx, group);
+    const meeting_places places{ctx};
     double all = 0;
-    for (net::peer_index p = 0; p < paths.size(); ++p) all += paths[p] == path_ ? ctx.share_of(p) : 0.0;
+    for (net::peer_index p = 0; p < paths.size(); ++p) all += paths[p] == path_ ? places.share_of(p) : 0.0;
     return all > 0 ? static_cast<float>(group.weights[path_] / (all * static_cast<double>(paths.size()))) : 0.0F;
   }
   /// Of those who take part in the exchange that was entered.
@@ -206,7 +222,8 @@ class path_modules {
 
   source_vector<float> store_;  ///< one module after the other
   path_roster roster_;
-  std::vector<typename Group::module> modules_;
+  std::vector<typename Group::module> modules_;  ///< of each state
+  std::vector<std::size_t> cut_of_;              ///< likewise: where it is a part of
   std::uint32_t path_ = path_roster::none;
   std::vector<std::uint32_t> present_;
   std::uint64_t attempt_ = 0;  ///< that they are of

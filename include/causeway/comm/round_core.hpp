@@ -98,9 +98,10 @@ struct round_core {
     CAUSEWAY_TRY(check(ctx));
     CAUSEWAY_ASSIGN(cuts, axis::cut_part(fragments, ctx));
     CAUSEWAY_TRY(trigger.check(fragment_count()));
-    if constexpr (requires { group.check_fragments(cuts.size()); }) {
-      CAUSEWAY_TRY(group.check_fragments(cuts.size()));
+    if constexpr (requires { group.check_fragments(fragment_count()); }) {
+      CAUSEWAY_TRY(group.check_fragments(fragment_count()));
     }
+    if (has_modules(ctx)) modules.list(group, cuts);
     memory = row_memory(ctx);
     rows.keep_in(memory);
     for (state& s : states) s.keep_in(memory);
@@ -176,10 +177,10 @@ struct round_core {
   [[nodiscard]] static bool has_modules(auto& ctx) { return by_path && ctx.numbered_peers() == 0; }
   /// One for each fragment of each tensor, or for each module.
   [[nodiscard]] std::size_t state_count(auto& ctx) const {
-    return has_modules(ctx) ? modules.count(group) : cuts.size() * content_type::tensor_count;
+    return has_modules(ctx) ? modules.count() : cuts.size() * content_type::tensor_count;
   }
   void place(auto& ctx, state& s) const {
-    s.fragment = has_modules(ctx) ? modules.fragment_of(group, s.part) : s.part % cuts.size();
+    s.fragment = has_modules(ctx) ? modules.cut_of(s.part) : s.part % cuts.size();
     s.tensor = has_modules(ctx) ? 0 : s.part / cuts.size();
   }
 
@@ -211,7 +212,7 @@ struct round_core {
   [[nodiscard]] std::size_t fragment_count() const noexcept { return cuts.empty() ? 0 : cuts.back().number + 1; }
   /// Its number among the fragments of all tensors; all blocks of one have the same.
   [[nodiscard]] std::size_t number_of(const state& s) const noexcept {
-    return by_path ? s.part : s.tensor * fragment_count() + cuts[s.fragment].number;
+    return s.tensor * fragment_count() + cuts[s.fragment].number;
   }
   /// Whether it is the first of that number.
   [[nodiscard]] bool leads(const state& s) const noexcept {
@@ -220,12 +221,9 @@ struct round_core {
   /// Its number in the trigger's list. Modules of a fragment are exchanged together.
   [[nodiscard]] std::size_t in_schedule(const state& s) const noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
-    if (by_path) return s.fragment;
     return by_tensor && content_type::tensor_count > 1 ? s.tensor : number_of(s);
   }
-  [[nodiscard]] std::size_t schedule_size() const noexcept {
-    return by_path ? cuts.size() : fragment_count() * content_type::tensor_count;
-  }
+  [[nodiscard]] std::size_t schedule_size() const noexcept { return fragment_count() * content_type::tensor_count; }
   /// Inner steps to its next exchange.
   [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), schedule_size()); }
 
@@ -288,6 +286,7 @@ struct round_core {
       s.terms.length = has_modules(ctx) ? 1 : group.length(q);
     if (has_modules(ctx)) modules.invite(ctx, group, s);
     s.meet_holders(ctx, !participation_type::always);
+    if (has_modules(ctx)) modules.weigh(ctx, group, s);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);

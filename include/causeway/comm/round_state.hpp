@@ -185,7 +185,7 @@ struct round_state {
 
   /// Where rows are of single blocks: this one goes to and from those who hold its block, of the replicas that meet. Who
   /// keeps a block that another of its replica computes takes what comes of it.
-  void meet_holders(const auto& ctx, bool draws_lots) {
+  void meet_holders(auto& ctx, bool draws_lots) {
     const auto& entry = ctx.entry();
     const auto* const holders = entry.holders_of(cut->block);
     if (holders == nullptr) return;
@@ -199,7 +199,8 @@ struct round_state {
       if (peer == ctx.self()) own = holders->shares[i];
     }
     if (terms.members.size() == holders->members.size()) all = 1;
-    terms.weight = all > 0 ? static_cast<float>(own / all * static_cast<double>(terms.members.size())) : 0;
+    const bool by_samples = ctx.contribution().divides_batches();  // those that it is of, which it has already
+    if (own > 0 && !by_samples) terms.weight = static_cast<float>(own / all * static_cast<double>(terms.members.size()));
     terms.only_takes = own == 0;
     terms.contributes = terms.contributes && own > 0;
     if (!draws_lots) terms.contributors = static_cast<std::uint32_t>(terms.members.size());
@@ -319,14 +320,15 @@ struct round_state {
       if (!found) found.error().culprit = ctx.self();
       if (!found) return found;
     }
+    const auto* const holders = ctx.entry().holders_of(cut->block);
     if (ctx.contribution().divides_batches() && !ctx.result_is_known()) {
-      CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(terms.contributes ? behind : 0, terms.part));
+      CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(terms.contributes ? behind : 0, terms.part, holders));
       return ctx.mean(recipe.codec, row, terms.part, &told, where);
     }
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(cut->block), where);
+    return ctx.mean(recipe.codec, row, terms.part, holders, where);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.

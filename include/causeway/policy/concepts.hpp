@@ -74,7 +74,7 @@ concept DrawsPeers = requires(P& p, Context& ctx) {
 
 /// With comm_traits::divides_batches. `part_of_batch`: the sequences of each batch that are this peer's in the next step,
 /// or none where all have as many. `parts_for`: of pipelines of these speeds (0: unknown), each one's part of a batch in
-/// micro-batches; nothing where all have as many.
+/// micro-batches; nothing: as the recovery shares them out.
 template <class P>
 concept DividesBatches = requires(P& p, const std::vector<double>& speeds) {
   { p.part_of_batch() } -> ConvertibleTo<std::optional<index_range>>;

@@ -165,8 +165,8 @@ class training_context {
                     const parallel::row_holders* among = nullptr, const std::vector<index_range>* where = nullptr) {
     return mean_.mean(*this, attendance_, codec, data, part, among, where);
   }
-  /// All peers of an exchange, by the samples that they say are behind their rows, `own` here: 8 bytes to each.
-  auto told_samples(std::uint64_t own, std::uint64_t part) { return mean_.told_samples(*this, own, part); }
+  /// All peers of an exchange, or those `in` it, by the samples that they say are behind rows, `own` here: 8 bytes to each.
+  auto told_samples(std::uint64_t own, std::uint64_t part, auto* in) { return mean_.told_samples(*this, own, part, in); }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
   result<void> average_with(net::peer_index other, std::span<float> data) {

@@ -57,16 +57,20 @@ class mean_exchange {
   }
 
   /// See training_context::told_samples. errc::invalid_argument: nobody has any.
-  static result<parallel::row_holders> told_samples(auto& ctx, std::uint64_t own, std::uint64_t part) {
-    if (ctx.peers() == 1) return parallel::row_holders{{net::peer_index{0}}, {1.0}};  // who rests has trained on none
-    std::vector<std::uint64_t> all(ctx.peers());
-    const auto id = ctx.exchange_id(collective::channels::metrics, part);
-    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), id, std::as_bytes(std::span{&own, 1}),
-                                        std::as_writable_bytes(std::span{all}), ctx.exchange_options()));
+  static result<parallel::row_holders> told_samples(auto& ctx, std::uint64_t own, std::uint64_t part,
+                                                    const parallel::row_holders* among) {
+    parallel::row_holders told{.members = std::vector<net::peer_index>(ctx.peers()), .shares = {}};
+    std::iota(told.members.begin(), told.members.end(), net::peer_index{0});
+    if (among != nullptr) told.members = among->members;
+    std::vector<std::uint64_t> all(told.members.size(), 1);  // who rests has trained on none
+    if (all.size() > 1) {
+      collective::group_view those{ctx.transport(), told.members};
+      const auto id = ctx.exchange_id(collective::channels::metrics, part);
+      CAUSEWAY_TRY(collective::all_gather(those, id, std::as_bytes(std::span{&own, 1}),
+                                          std::as_writable_bytes(std::span{all}), ctx.exchange_options()));
+    }
     const double sum = std::accumulate(all.begin(), all.end(), 0.0);
     if (sum == 0) return fail(errc::invalid_argument, "rows", "none of them is of any samples");
-    parallel::row_holders told{.members = std::vector<net::peer_index>(all.size()), .shares = {}};
-    std::iota(told.members.begin(), told.members.end(), net::peer_index{0});
     for (const std::uint64_t samples : all) told.shares.push_back(static_cast<double>(samples) / sum);
     return told;
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/elastic/cohorts.hpp>
 
+#include <causeway/stage/recovery_templates.hpp>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -239,6 +241,30 @@ TEST_CASE("cohorts: a round that begins divides a batch by the speed of each rep
   made = arranged();
   REQUIRE_FALSE(made);
   CHECK(made.error().code == errc::unsupported);
+}
+
+TEST_CASE("cohorts: the shares that a recovery chose stay, unless the policy says parts or has paths", "[parallel][fast]") {
+  round_of round{1};
+  round.g.peers.clear();
+  round.members.clear();
+  round.g.layers = 6;
+  round.g.micro_batches = 10;
+  for (const std::uint64_t id : {10U, 11U, 20U, 21U, 22U}) round.come(id);
+  stage::recovery::templates recovery{{.failures = 1, .most_peers = 5, .model = {}, .kind = {.memory = 3}}};
+  const auto own = recovery.arrange(round.g);
+  REQUIRE(own);
+  const auto parts = [&](std::uint32_t paths, const parallel::parts_by_speed& parts_for) {
+    const auto made = parallel::arrange_cohorts(recovery, round.g, round.members, now, paths, parts_for);
+    REQUIRE(made);
+    CHECK(made->layout.replicas[0].assignments.size() != made->layout.replicas[1].assignments.size());
+    return parts_of(*made);
+  };
+  const auto chosen = parts_of({*own, {}});
+  CHECK(chosen != shares{5, 5});
+  CHECK(parts(0, {}) == chosen);
+  CHECK(parts(0, [](const auto&) { return std::vector<std::size_t>{}; }) == chosen);
+  CHECK(parts(0, [](const auto&) { return std::vector<std::size_t>{9, 1}; }) == shares{9, 1});
+  CHECK(parts(2, {}) == shares{5, 5});
 }
 
 TEST_CASE("cohorts: parts of any size stay as they are until the round is over", "[parallel][fast]") {

@@ -10,8 +10,8 @@
 
 #include "parallel/elastic/local_pipeline_world.hpp"
 #include "parallel/elastic/newcomers.hpp"
+#include "parallel/elastic/paths_in_stages.hpp"
 #include "support/catch.hpp"
-#include "support/paths_by_hand.hpp"
 
 using namespace causeway;
 
@@ -25,35 +25,11 @@ struct streamed : Options {
   using pipeline = parallel::local_async_pipeline<>;
 };
 
-/// `Count` whole models, the first half of which is on the first path of `policy`.
-template <std::size_t Count>
-support::parameters by_hand(const support::elastic_world_options& o, const presets::dipaco_options& policy) {
-  support::paths_by_hand<Count> paths{policy, o.layers};
-  return paths.all(support::models_by_hand<Count>(
-      o, [&](std::uint64_t steps, parameter_store& shared, const auto& models) { paths.exchange(steps, shared, models); }));
-}
-
-/// Of a path alone, under the names of a model.
-support::parameters on_path(const support::parameters& all, std::uint32_t path, std::int64_t layers) {
-  support::parameters of_it;
-  for (const auto& one : support::drawn_parameters(layers))
-    of_it[one.first] = all.at(support::name_on_path(one.first, path));
-  return of_it;
-}
-
 template <class Options, std::size_t Count>
 void check_by_hand() {
   auto o = support::two_pipelines();
   o.hosts = 2 * Count;
-  Options policy;
-  policy.local_steps = support::steps_of_round;
-  const auto is = support::undisturbed<Options>(o);
-  const auto exact = by_hand<Count>(o, policy);
-  for (std::uint32_t path = 0; path < 2; ++path) {
-    INFO("path " << path);
-    CHECK(support::off(on_path(is, path, o.layers), on_path(exact, path, o.layers), o.layers) < 1e-4);
-  }
-  CHECK(support::off(on_path(is, 1, o.layers), on_path(exact, 0, o.layers), o.layers) > 1e-2);
+  support::check_paths_by_hand<Options, Count>(o);
 }
 
 }  // namespace
@@ -98,7 +74,7 @@ TEST_CASE("local pipeline: a spare peer takes up the path and all modules' momen
   o.steps = 15;
   support::spare_peers_take_over<two_paths>(o, 400, 41, [&](const auto& all, const auto& quiet) {
     for (std::uint32_t path = 0; path < 2; ++path) {
-      const auto is = on_path(all, path, o.layers), was = on_path(quiet, path, o.layers);
+      const auto is = support::on_path(all, path, o.layers), was = support::on_path(quiet, path, o.layers);
       // The same steps, with other moments; of a module by one pipeline alone.
       CHECK(support::off(is, was, o.layers) < 0.6);
       CHECK(std::abs(support::held_out_loss(is, o.layers) / support::held_out_loss(was, o.layers) - 1) < 0.03);

@@ -80,8 +80,8 @@ namespace detail {
 
 CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
 
-/// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots has it. errc::unsupported:
-/// these are not as many as there are micro-batches.
+/// Each replica's part of a batch in a round that begins: by its speed, with paths as shares_of_slots has it, else the one
+/// that the recovery chose. errc::unsupported: these are not as many as there are micro-batches.
 CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
                                                    std::span<const cohort_member> members, std::uint32_t paths,
                                                    const parts_by_speed& parts_for);
@@ -106,12 +106,8 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
   for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
-    if constexpr (stage::cut_apart<Recovery>) {
-      CAUSEWAY_TRY(made.layout.check(g.layers, g.micro_batches));  // its shares are the recovery's
-      made.names.assign(made.layout.replicas.size(), 0);
-      return made;
-    }
-    CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
+    CAUSEWAY_TRY(made.layout.check(g.layers, g.micro_batches));
+    if constexpr (!stage::cut_apart<Recovery>) CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
     CAUSEWAY_TRY(detail::share_out(made.layout, g, members, paths, parts_for));
     made.names.assign(made.layout.replicas.size(), 0);
     return made;

@@ -130,8 +130,8 @@ struct exchange_state {
   std::function<result<void>(const block_holders&)> meet_holders{};
   std::uint64_t round_samples = 0;  ///< as shared_state's
   bool by_pace = false;             ///< likewise
-  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
-  /// same.
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: as
+  /// the recovery shares them out.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
   std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
   std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it

@@ -71,14 +71,17 @@ CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_
 CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
                                      std::span<const cohort_member> members, std::uint32_t paths,
                                      const parts_by_speed& parts_for) {
-  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
   std::vector<std::size_t> parts;
   if (parts_for) {
     std::vector<double> speeds;
     for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
     parts = parts_for(speeds);
   }
-  if (parts.empty()) parts.assign(even.begin(), even.end());
+  if (parts.empty() && paths == 0) return {};
+  if (parts.empty()) {
+    const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
+    parts.assign(even.begin(), even.end());
+  }
   for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
   const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
   if (paths > 0 || all == g.micro_batches) return {};

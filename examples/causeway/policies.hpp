@@ -57,7 +57,7 @@ struct policy {
   /// Whether fixed peers may hold stages of pipelines that make the same steps: not where replicas go at their own pace,
   /// for the session of a stage meets those of all others.
   [[nodiscard]] bool in_pipelines() const noexcept {
-    const bool in_step = traits.identical_replicas && !traits.gathers_samples;
+    const bool in_step = traits.identical_replicas && !traits.gathers_samples && !traits.rounds_by_clock;
     return same_rounds() || (in_step && causeway::rules::c4(traits, {.staged = true, .sums_over_stages = true}));
   }
   /// Whether rounds come after steps that all stages count for themselves.

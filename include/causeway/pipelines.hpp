@@ -54,6 +54,7 @@
 #include <causeway/parallel/elastic/cohort_progress.hpp>
 #include <causeway/parallel/elastic/cohort_rows.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
+#include <causeway/parallel/elastic/counted_steps.hpp>
 #include <causeway/parallel/elastic/exchange_arrivals.hpp>
 #include <causeway/parallel/elastic/gathered_steps.hpp>
 #include <causeway/parallel/elastic/interpolated_blocks.hpp>

@@ -6,6 +6,7 @@
 #include <causeway/comm/rounds.hpp>
 #include <causeway/net/memory_transport.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/train/stage_peers.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -71,7 +72,9 @@ struct alone {
   net::memory_network lines{1};
   net::any_transport network{lines.transport(0)};
 
+  stage_peers of_model;
   any_clock& clock() { return time; }
+  stage_peers& stages() { return of_model; }
   net::any_transport& transport() { return network; }
   static std::uint32_t peers() { return 1; }
   static collective::collective_options exchange_options() { return {}; }

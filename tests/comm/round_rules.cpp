@@ -189,7 +189,9 @@ TEST_CASE(
   CHECK(moves(false, by_speed));
   CHECK(moves(false, by_speed, delayed));
   CHECK(moves(false, by_speed, delayed, [](mix& m) { m.waits_a_round = true; }));
-  CHECK_FALSE(moves(false, by_speed, [](mix& m) { m.meets = true; }));
+  const auto by_clock = [](mix& m) { m.meets = true; };
+  CHECK(moves(false, by_speed, by_clock));
+  CHECK_FALSE(moves(false, by_speed, by_clock, [](mix& m) { m.waits_a_round = true, m.waits_at_once = false; }));
 }
 
 TEST_CASE("round rules: peers may come and go where all hold something alike after each turn", "[comm][fast]") {

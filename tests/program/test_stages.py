@@ -290,6 +290,12 @@ class Stages(Elastic):
     def test_pipelines_have_parts_by_speed_whoever_is_killed(self):
         self.alone_learn_whoever_is_killed("--comm.policy", "dlion", "--comm.local_steps", "6")
 
+    def test_pipelines_meet_by_the_clock_whoever_is_killed(self):
+        clock = ["--comm.policy", "a_edit", "--comm.seconds", "0.1", "--comm.fewest_steps", "8"]
+        for by in [clock, ["--parallel.policy", "async_pipeline", *clock]]:
+            with self.subTest(by):
+                self.alone_learn_whoever_is_killed(*by, "--run.fresh", "true", fails="committed:2@2")
+
     def test_pipelines_that_step_alone_keep_the_stage_of_who_is_killed(self):
         for by in [["--parallel.recovery", "redundant"], ["--parallel.recovery", "redundant_forward", "--comm.policy", "local_sgd"],
                    ["--parallel.recovery", "templates", "--comm.policy", "edit"],

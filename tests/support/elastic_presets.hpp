@@ -61,7 +61,7 @@ inline constexpr std::string_view local_pipeline_presets[] = {
     "photon",           "sparse_loco",  "gaia",         "sparta",      "des_loc",         "edit",
     "streaming_diloco", "eager_diloco", "cocktail_sgd", "moshpit_sgd", "noloco",          "bacombo",
     "sparta_diloco",    "co_learning",  "cocodc",       "ravnest",     "async_local_sgd", "decoupled_diloco",
-    "dipaco",           "gaia_asp",     "halos",        "dlion"};
+    "dipaco",           "gaia_asp",     "halos",        "dlion",       "a_edit"};
 
 /// Those that tests/parallel/local_async_pipeline.cpp and tests/parallel/elastic/local_async_pipeline_*.cpp train in
 /// pipelines without a flush between two exchanges.
@@ -70,7 +70,7 @@ inline constexpr std::string_view local_async_pipeline_presets[] = {
     "photon",           "sparse_loco",      "gaia",         "sparta",      "des_loc",   "edit",
     "streaming_diloco", "eager_diloco",     "cocktail_sgd", "moshpit_sgd", "noloco",    "bacombo",
     "sparta_diloco",    "co_learning",      "cocodc",       "ravnest",     "dipaco",    "gaia_asp",
-    "async_local_sgd",  "decoupled_diloco", "halos",        "dlion"};
+    "async_local_sgd",  "decoupled_diloco", "halos",        "dlion",       "a_edit"};
 
 /// Those that tests/parallel/elastic_pipeline.cpp and elastic/elastic_{gradients,gathered,late}.cpp train in pipelines that
 /// make all steps together.

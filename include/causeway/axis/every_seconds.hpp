@@ -34,8 +34,10 @@ struct every_seconds_options {
 /// A peer that has ended its training goes to each meeting at once, until all have ended; it counts for nothing once it has
 /// no steps that were not exchanged. The last meeting, of peers that have all ended, exchanges what is left, however few
 /// steps that were. Cost: 16 bytes to each other peer in a meeting, and one latency. Groups are those of the exchange; all
-/// peers meet. A run repeats to the bit only on a clock that does. Gradients, exchanges without weights, and results that
-/// are taken some steps later are errors (A15, A17). With `one_round_late` the mean of one meeting is taken at the next.
+/// peers meet. Of a model in stages all go by the clock of the first one, who tells the others after each step: 16 bytes
+/// to each, and one latency. A run repeats to the bit only on a clock that does. Gradients, exchanges without weights, and
+/// results that are taken some steps later are errors (A15, A17). With `one_round_late` the mean of one meeting is taken at
+/// the next.
 ///
 /// Where peers come and go they tell the leader of the membership after each step how many they have made, from the half of
 /// T seconds on: 100 bytes. Once all together have made `fewest_steps`, each goes to meet the others when T seconds have
@@ -43,6 +45,10 @@ struct every_seconds_options {
 /// waits there for a peer that is lost. Give members samples for all steps between two meetings
 /// (`member_options::protocol.quota`): who has used up its own waits there. With `one_round_late` a row goes out when half
 /// of T has passed, and peers wait for each other there as well; give them samples for two such times.
+///
+/// Of pipelines whose peers come and go each goes by the clock of its first stage, which is of steps alone, and those of
+/// the others hear how many they have made, while they are too few: 8 bytes after each step. As soon as it is time for one
+/// of them, all others come after the step that they are in. Results that are a round late are not built there (C7).
 class every_seconds {
  public:
   static constexpr part decides = part::trigger;
@@ -76,7 +82,7 @@ class every_seconds {
   /// exchange. Once a step: `step_is_over` comes before the next call.
   result<void> meet(auto& ctx, std::uint64_t steps, bool ended) {
     if (met_) return {};
-    passed_ = ctx.clock().now() - met_at_;
+    if (!ended) CAUSEWAY_TRY(look_at_clock(ctx));
     if (!ended && !has_passed(1)) return {};
     std::vector<std::uint64_t> all{steps, std::uint64_t{ended}};  // of each peer both
     if (ctx.peers() > 1) {
@@ -90,15 +96,17 @@ class every_seconds {
     met_at_ = ctx.clock().now();
     return {};
   }
-  void step_is_over() noexcept { met_ = false; }
+  void step_is_over() noexcept { met_ = looked_ = false; }
   /// Whether this share of T had passed after this peer's last step.
   [[nodiscard]] bool has_passed(double share) const noexcept { return seconds(passed_) >= share * options_.seconds; }
 
-  // ---- where peers come and go ------------------------------------------------------------------------------------------
+  // ---- where peers come and go, but for pipelines
+  // ------------------------------------------------------------------------------------------
 
   /// Time counts from now on: after an exchange, whoever made it.
   void begin_anew(auto& ctx) {
     met_at_ = ctx.clock().now();
+    passed_ = duration{0};
     met_ = false;
   }
   /// Whether this peer goes to meet the others after the step under way; it has made `steps` since its last exchange.
@@ -140,16 +148,26 @@ class every_seconds {
   void shared(auto&) {}  ///< each peer's time is its own
 
  private:
+  /// The first stage's, for all stages of a model: they go to meet after the same step. Once a step.
+  result<void> look_at_clock(auto& ctx) {
+    if (looked_) return {};
+    const auto own = static_cast<double>((ctx.clock().now() - met_at_).count());
+    CAUSEWAY_ASSIGN(const double passed, ctx.stages().of_first(own, ctx.exchange_options()));
+    passed_ = duration{static_cast<std::int64_t>(passed)};
+    looked_ = true;
+    return {};
+  }
   /// `all`: of each peer its steps, and whether it has ended.
   CAUSEWAY_DECL void decide(const std::vector<std::uint64_t>& all);
   CAUSEWAY_DECL static std::uint64_t mean_of(const std::vector<std::uint64_t>& steps);
 
   every_seconds_options options_;
   time_point met_at_{};
-  duration passed_{0};          ///< from there to this peer's last step
+  duration passed_{0};          ///< from there to this peer's last step; of stages to the first one's
   std::uint64_t meetings_ = 0;  ///< since this peer began, or goes on
   std::uint64_t exchanges_ = 0;
-  bool met_ = false;  ///< in this step
+  bool met_ = false;     ///< in this step
+  bool looked_ = false;  ///< at the clock, in this step
   bool is_near_ = false;
   bool all_ended_ = false;
   std::uint64_t mean_steps_ = 1;

@@ -140,9 +140,11 @@ constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.b
 /// these, in fragments that are the same ones for all stages. A residual is of the rows that a peer sent, and stays there,
 /// in memory of its own or in the live parameters; so is a row that waits to be sent. Factors that an exchange remembers
 /// are those of a stage: they are forgotten where its holders have not the same, which gradients of one row can do in any
-/// step. Of modules all versions go along.
+/// step. Of modules all versions go along. Pipelines can look at the clock for a policy, and count steps; a gap: results of
+/// such rounds that are a round late.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || (m.trigger_talks && !divides_batches(m))) return false;
+  const bool by_clock = m.meets && m.waits_at_once;
+  if (!elastic(m) || (m.trigger_talks && !divides_batches(m) && !by_clock)) return false;
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
   return !keeps_factors;

@@ -104,7 +104,7 @@ class round_turns {
     CAUSEWAY_TRY(receive(ctx, c, due));
     CAUSEWAY_TRY(apply(ctx, c, due));
     if (ctx.exchanges_at_once()) {
-      passed(std::max(c.at, committed_at_));
+      if (!Core::meets) passed(std::max(c.at, committed_at_));  // else peers have made different steps
       CAUSEWAY_TRY(set_aside(ctx, c, c.at));
     }
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, *due.front());
@@ -315,9 +315,11 @@ class round_turns {
     return turn_all(ctx, due);
   }
 
-  /// By the clock. A row that is applied late goes out when half of the time has passed: it has the other half to travel,
-  /// and is reduced in the middle of that. A run's first row is made when peers would meet, and nobody does.
+  /// By the clock, which pipelines look at. A row that is applied late goes out when half of the time has passed: it has
+  /// the other half to travel, and is reduced in the middle of that. A run's first row is made when peers would meet, and
+  /// nobody does.
   result<void> visit_by_clock(auto& ctx, Core& c) {
+    if (ctx.moves_blocks()) return ctx.announce_samples() ? exchange(ctx, c) : result<void>{};
     const bool is_time = c.trigger.is_time(ctx, c.states.front().since);
     due_list due = turn(c);
     const bool first = applies_late && late::is_first(c, *due.front(), c.at);

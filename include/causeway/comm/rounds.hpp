@@ -61,7 +61,7 @@ class rounds : round_rules<Axes...> {
                                       .exchanges_gradients = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-                                      .rounds_over_stages = !laws::mix.meets,
+                                      .rounds_over_stages = true,
                                       .allows_late_steps = laws::allows_late_steps,
                                       .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
                                       .rows_in_parts = core_type::rows_in_parts,
@@ -100,8 +100,11 @@ class rounds : round_rules<Axes...> {
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
-    if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
-    if (traits.divides_batches && ctx.moves_blocks()) ctx.contribution().divide_batches();
+    if constexpr (core_type::meets) {
+      const auto& o = core_.trigger.options();
+      ctx.contribution().gather_by_clock(o.fewest_steps, o.seconds);
+    }
+    if (laws::mix.tells && ctx.moves_blocks()) ctx.contribution().divide_batches();
     samples_used_ = ctx.contribution().ever();
     CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.start(ctx, core_, begins); }));
     if (measures_speed) left_ = ctx.clock().now();
@@ -248,8 +251,8 @@ class rounds : round_rules<Axes...> {
   result<void> forget(auto& ctx) { return blocks().forget(ctx); }
   /// Of results that are a round late: whether a row waits for the next exchange.
   [[nodiscard]] std::optional<bool> row_waits() { return blocks().row_waits(); }
-  /// Whether an exchange comes after the step under way, but for the run's last.
-  [[nodiscard]] bool exchanges_next() { return core_.at + 1 >= turns_.next(core_); }
+  /// Whether an exchange comes after the step under way, but for the run's last, and for those that come by the clock.
+  [[nodiscard]] bool exchanges_next() { return !core_type::meets && core_.at + 1 >= turns_.next(core_); }
 
   [[nodiscard]] rounds another() const { return rounds{core_.axes()}; }  ///< as it was given
   [[nodiscard]] detail::turn_part<core_type> turn_part() { return detail::turn_part<core_type>{core_, turns_}; }

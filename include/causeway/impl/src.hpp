@@ -386,6 +386,7 @@
 #include <causeway/parallel/elastic/impl/cohort_progress.ipp>
 #include <causeway/parallel/elastic/impl/cohort_rows.ipp>
 #include <causeway/parallel/elastic/impl/cohorts.ipp>
+#include <causeway/parallel/elastic/impl/counted_steps.ipp>
 #include <causeway/parallel/elastic/impl/exchange_arrivals.ipp>
 #include <causeway/parallel/elastic/impl/gathered_steps.ipp>
 #include <causeway/parallel/elastic/impl/interpolated_blocks.ipp>

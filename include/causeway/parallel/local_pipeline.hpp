@@ -90,7 +90,7 @@ class local_pipeline {
                                           .cut_apart = stage::cut_apart<Recovery>,
                                           .rows_in_parts = exchanges_blocks<Recovery, steps_type>,
                                           .detours = stage::Rerouting<Recovery>};
-  static constexpr std::uint32_t state_version = 4;
+  static constexpr std::uint32_t state_version = 5;
 
   explicit local_pipeline(local_pipeline_options options = {}, Recovery recovery = Recovery{},
                           Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -268,7 +268,7 @@ class local_pipeline {
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
     if (was_assigned && !goes_on) CAUSEWAY_TRY(steps_.begin_replica(ctx, peer_));
-    peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
+    peer_.begin_arrivals();
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
     known_evaluations_ = {};
     if (was_assigned)
@@ -309,7 +309,7 @@ class local_pipeline {
   [[nodiscard]] bool is_last(auto& ctx) const {
     const exchange_state& policy = peer_.group->state();
     if (ends_at(ctx.step() + 1) || policy.exchanges_next()) return true;
-    if (policy.by_pace) return progress_.ends_round(policy.round_samples, sequences_);
+    if (policy.by_pace) return progress_.ends_round(policy, sequences_);
     const std::uint64_t samples = (ctx.step() + 1 - peer_.record().step) * sequences_;
     return (policy.round_samples > 0 && samples >= policy.round_samples) || peer_.record().state != progress_.now().state;
   }

@@ -83,12 +83,14 @@ struct compatible {
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it: it must be in what they exchange then or later. Use comm::periodic, comm::rounds "
-                "of pseudo-gradients or parameters, comm::mirrors, or comm::async_parameter_server. "
+                "of pseudo-gradients or parameters after a number of steps, comm::mirrors, or "
+                "comm::async_parameter_server. "
                 "docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters, with an exchange that "
-                "remembers no factors; two of these by comm::stacked, one of which may divide batches; comm::mirrors; or "
+                "remembers no factors, and by the clock only if it is waited for at once; two of these by comm::stacked, "
+                "one of which may divide batches; comm::mirrors; or "
                 "comm::async_parameter_server. "
                 "docs/reference/rules.md#c7");
   static_assert(

@@ -62,6 +62,11 @@ class contribution {
     moves_ = moves;
     by_pace_ = by_pace;
   }
+  /// A round ends when a peer has trained so long, and all together have made so many steps.
+  void gather_by_clock(std::uint64_t round_steps, double round_seconds) noexcept {
+    gather(round_steps, true, true);
+    round_seconds_ = round_seconds;
+  }
   /// What this peer has of that, where these are not its samples.
   void gathered(std::uint64_t count) noexcept { gathered_ = count; }
   [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
@@ -72,6 +77,7 @@ class contribution {
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
   [[nodiscard]] bool gathers_gradients() const noexcept { return round_samples_ > 0 && !moves_; }
   [[nodiscard]] bool by_pace() const noexcept { return by_pace_; }
+  [[nodiscard]] const std::optional<double>& round_seconds() const noexcept { return round_seconds_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
 
@@ -81,6 +87,7 @@ class contribution {
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
   bool moves_ = false, by_pace_ = false, divides_ = false;
+  std::optional<double> round_seconds_;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;

@@ -40,6 +40,8 @@ struct shared_state {
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
   bool by_pace = false;  ///< they come when the quickest has done enough
+  /// Or when it has trained so long, and all together have made so many steps as `round_samples` says then.
+  std::optional<double> round_seconds{};
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
   parallel::exchange_state exchange{};  ///< what the policy keeps, and does for who has a part of the model

@@ -51,6 +51,7 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.own = parts.own_parts();
   state.round_samples = ctx.contribution().round_samples();
   state.by_pace = ctx.contribution().by_pace();
+  state.round_seconds = ctx.contribution().round_seconds();
   state.stage_sums = ctx.stages().most_asked();
   if constexpr (Comm::traits.replays) {
     if (comm.replays()) {

@@ -28,3 +28,11 @@ TEST_CASE("in pipelines: averages, a peer lost at any network operation", "[pres
   check_in_pipelines([] { return make(presets::edit_options{.local_steps = 1, .warm_up = 2, .threshold = 0.5}); });
   check_in_pipelines([] { return make(presets::des_loc_options{2, 3, 4}); });
 }
+
+TEST_CASE("in pipelines: A-EDiT, a peer lost at any network operation", "[presets][slow][every_call]") {
+  const auto a_edit = [] {  // after every second step of both pipelines, whatever the clock says
+    return make(presets::a_edit_options{.seconds = 0, .fewest_steps = 4, .warm_up = 2, .threshold = 0.5});
+  };
+  const auto runs = support::runs_in<support::in_pipeline, optim::adamw>(a_edit, support::two_by_two);
+  for (std::uint32_t victim = 0; victim < runs.peers(); ++victim) runs.check_losses(victim, runs.peers(), victim);
+}

@@ -54,19 +54,23 @@ class cohort_progress {
   }
   /// Of a policy whose rounds are `round_samples` of all replicas together (0: they are others): whether one ends with a
   /// step on a global batch of `samples`. It does as soon as one replica has made as many steps as that is batches, and
-  /// after the step under way where peers came or went in the middle of it.
-  [[nodiscard]] bool ends_round(std::uint64_t round_samples, std::uint64_t samples) const noexcept {
-    return round_samples > 0 && (in_round_ || (now_.steps + 1) * samples >= round_samples);
+  /// after the step under way where peers came or went in the middle of it. Not by the clock: see `trained`.
+  [[nodiscard]] bool ends_round(const exchange_state& policy, std::uint64_t samples) const noexcept {
+    if (policy.round_samples == 0 || policy.round_seconds) return false;
+    return in_round_ || (now_.steps + 1) * samples >= policy.round_samples;
   }
+  /// How long the steps of this round took, with the one under way, in seconds.
+  [[nodiscard]] double trained(time_point now) const { return trained_ + seconds(now - began_); }
   /// Makes a step on so many samples, and gives it its time: `deadline` is the attempt's. Only one that is made in one go,
   /// and here, says how quick the replica is.
   template <class Make>
   result<double> timed(auto& clock, time_point& deadline, std::uint64_t samples, const Make& make) {
     const bool whole = !std::exchange(under_way_, true) && !told_;
-    const time_point began = clock.now();
-    deadline = due(began, deadline);
+    began_ = clock.now();
+    deadline = due(began_, deadline);
     const result<double> loss = make();
-    const duration took = clock.now() - began;
+    const duration took = clock.now() - began_;
+    trained_ += seconds(took);
     if (!loss && loss.error().code == errc::timeout) step_times_.overdue(took);
     if (!loss) return loss;
     under_way_ = false;
@@ -126,13 +130,14 @@ class cohort_progress {
   void exchanged(std::uint64_t state) noexcept {
     now_ = {.state = state};
     rested_ = false;
+    trained_ = 0;
     if (seconds_ > 0) speed_ = std::exchange(samples_, 0.0) / std::exchange(seconds_, 0.0);
   }
 
   void serialize(auto& ar) {
     ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, now_.exchanges, computes_.first,
        computes_.last);
-    ar(now_.first, now_.share, speed_, samples_, seconds_);
+    ar(now_.first, now_.share, speed_, samples_, seconds_, trained_);
   }
 
  private:
@@ -148,6 +153,8 @@ class cohort_progress {
   bool under_way_ = false;            // a step, also one that is to be tried again
   double samples_ = 0, seconds_ = 0;  // of steps since the last exchange, and how long they took
   double speed_ = 0;                  // from there to the one before
+  double trained_ = 0;                // seconds, in steps of this round, whatever became of them
+  time_point began_{};                // the step under way
   std::uint64_t given_up_steps_ = 0;
   net::arrival_statistics step_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
 };

@@ -23,6 +23,7 @@
 #include <causeway/parallel/elastic/block_sums.hpp>
 #include <causeway/parallel/elastic/cohort_exchange.hpp>
 #include <causeway/parallel/elastic/cohorts.hpp>
+#include <causeway/parallel/elastic/counted_steps.hpp>
 #include <causeway/parallel/elastic/exchange_arrivals.hpp>
 #include <causeway/parallel/elastic/part_change.hpp>
 #include <causeway/parallel/elastic/peer_inventory.hpp>
@@ -62,6 +63,7 @@ struct pipeline_peer {
     source_channel = 9,
     done_channel = 10,
     here_channel = 12,
+    counts_channel = 13,
     saved_channel = 14,
     memory_channel = 16
   };
@@ -88,6 +90,7 @@ struct pipeline_peer {
   std::uint64_t made_up_blocks = 0;
   std::vector<float> shared_before{};  ///< see note_shared
   exchange_arrivals arrivals{};        ///< where replicas take steps of their own
+  counted_steps counted{};             ///< likewise
   std::uint64_t in_vain = 0;           ///< the state of the run in which it was called away last
 
   [[nodiscard]] const step_record& record() const { return group->record(); }
@@ -279,6 +282,8 @@ struct pipeline_peer {
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;
+  /// Who comes to the exchange at the attempt's end, and what replicas have made till then, is listened to from now on.
+  CAUSEWAY_DECL void begin_arrivals();
   /// A policy whose peers talk between two exchanges is told who holds the same blocks, once in an attempt. `going_on`:
   /// [slot] the cohorts that do; 0: a new one.
   CAUSEWAY_DECL result<void> meet_holders(const std::vector<std::uint64_t>& going_on);

@@ -49,8 +49,18 @@ struct replica_step {
   [[nodiscard]] double tokens(const batch& b) const {
     return static_cast<double>(b.tokens()) * replica().micro_batches / static_cast<double>(micro_batches);
   }
-  /// Whether an exchange comes after it, as far as is known now: others may have come to one that waits for nobody's count.
-  [[nodiscard]] bool ends_round() const { return is_last || (peer.group->state().by_pace && peer.arrivals.any()); }
+  /// Whether an exchange comes after it, as far as is known now: others may have come to one that waits for nobody's count,
+  /// or it is time for it.
+  [[nodiscard]] bool ends_round(auto& ctx) const {
+    return is_time(ctx) || is_last || (peer.group->state().by_pace && peer.arrivals.any());
+  }
+  /// By the clock of the replica's first stage, where rounds go by that.
+  [[nodiscard]] bool is_time(auto& ctx) const {
+    const exchange_state& policy = peer.group->state();
+    if (!policy.round_seconds || !peer.is_first_stage()) return false;
+    const bool enough = peer.counted.reach(progress.now().steps + 1, policy.round_samples);
+    return enough && progress.trained(ctx.clock().now()) >= *policy.round_seconds;
+  }
   /// Values that are not finite: the replica's round is given up.
   error leave_to_others(auto& ctx, const error& why) const {
     progress.spoil();
@@ -119,7 +129,8 @@ class flushed_steps {
     CAUSEWAY_ASSIGN(const float norm, complete_table(ctx, s.peer, steps, own));
     CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, steps));
     s.progress.end_gradient(name_of_row(s.replica()));
-    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, steps + 1, {loss, double{norm}, s.ends_round()}));
+    CAUSEWAY_ASSIGN(const replica_sums all,
+                    sums_of_replica(ctx, s.peer, steps + 1, {loss, double{norm}, s.ends_round(ctx)}));
     s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
     return {};
   }

@@ -128,8 +128,9 @@ struct exchange_state {
   std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
   /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
   std::function<result<void>(const block_holders&)> meet_holders{};
-  std::uint64_t round_samples = 0;  ///< as shared_state's
-  bool by_pace = false;             ///< likewise
+  std::uint64_t round_samples = 0;        ///< as shared_state's
+  bool by_pace = false;                   ///< likewise
+  std::optional<double> round_seconds{};  ///< likewise
   /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: as
   /// the recovery shares them out.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};

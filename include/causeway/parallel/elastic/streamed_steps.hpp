@@ -181,7 +181,8 @@ class streamed_steps {
       if (forwards_ == i) {
         const batch piece = b.slice((at + i) * shape_.sequences, shape_.sequences);
         const std::uint64_t dropout = pipeline_peer::dropout_of(ctx.step(), at + i, 1).front();
-        const bool ends = i + 1 == pieces_ && s.ends_round();  // the first stage says so, and all others hear it from there
+        const bool ends =
+            i + 1 == pieces_ && s.ends_round(ctx);  // the first stage says so, and all others hear it from there
         CAUSEWAY_TRY(stream.forward(ctx.model(), s.codec, first + i, piece, dropout, ends));
         ++forwards_;
       }

@@ -42,6 +42,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   }
   state_.round_samples = state.round_samples;
   state_.by_pace = state.by_pace;
+  state_.round_seconds = state.round_seconds;
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }

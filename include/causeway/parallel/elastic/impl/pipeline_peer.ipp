@@ -152,6 +152,16 @@ CAUSEWAY_DECL std::uint64_t pipeline_peer::new_cohort(std::size_t slot) const {
   return mix(record().state, mix(attempt.round, attempt.attempt), slot + 1);
 }
 
+CAUSEWAY_DECL void pipeline_peer::begin_arrivals() {
+  arrivals.begin(*attempt.transport, named(here_channel));
+  std::vector<net::peer_index> others;  // the first stages of the other replicas
+  for (std::size_t r = 0; r < layout.replicas.size() && is_first_stage(); ++r) {
+    const auto& stages = layout.replicas[r].assignments;
+    if (r != place.replica && !stages.empty()) others.push_back(index_of.at(stages.front().peer));
+  }
+  counted.begin(*attempt.transport, named(counts_channel), others);
+}
+
 CAUSEWAY_DECL result<void> pipeline_peer::meet_holders(const std::vector<std::uint64_t>& going_on) {
   if (!group->state().meet_holders) return {};
   exchange_entry with = entry();

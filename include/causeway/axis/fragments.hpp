@@ -83,7 +83,8 @@ result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
     if constexpr (requires { ctx.membership().rows_by_block(); }) by_block = ctx.membership().rows_by_block();
     if (by_block || !F::single) {
       const parameter_store all = ctx.model().declared_parameters();
-      whole_model of{all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())};
+      whole_model of{all.segments(), static_cast<std::size_t>(all.length()),
+                     static_cast<std::size_t>(ctx.model().blocks())};
       if (!by_block) return detail::numbered(fragments.cut(view.segments, view.values.size(), of));
       CAUSEWAY_ASSIGN(const auto cut, fragments.cut(of.segments, of.length, of));
       if constexpr (requires { ctx.model().shares_table(); }) of.shares_table = ctx.model().shares_table();

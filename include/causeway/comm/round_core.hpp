@@ -70,7 +70,7 @@ struct round_core {
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
-  static constexpr bool rows_in_parts = rules::rows_in_parts(laws::mix, keeps_factors);
+  static constexpr bool moves_with_blocks = rules::moves_with_blocks(laws::mix, keeps_factors);
   static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =

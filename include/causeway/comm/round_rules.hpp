@@ -150,11 +150,6 @@ constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
   return !keeps_factors;
 }
 
-/// And whether rows can be of ranges of blocks, where those who exchange one hold different others: whatever is kept is of
-/// a range.
-constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
-  return moves_with_blocks(m, keeps_factors) && (m.before_inner_step || !m.meets);
-}
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
 /// Gradients in every step leave that nothing. Gaps: results that are a round late, own parameters.
 constexpr bool takes_turns(round_mix m) {

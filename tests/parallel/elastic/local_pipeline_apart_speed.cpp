@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recoveries whose layouts are cut apart, with batches that follow speed: the policy says each replica's part, and a row of
 // a block counts by the samples behind it.
-#include <causeway/stage/recovery_redundant.hpp>
-#include <causeway/stage/recovery_redundant_forward.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -11,58 +8,16 @@
 #include <vector>
 
 #include "parallel/elastic/divided_rows.hpp"
-#include "parallel/elastic/elastic_cases.hpp"
 #include "parallel/elastic/newcomers.hpp"
+#include "parallel/elastic/slow_apart.hpp"
 #include "support/catch.hpp"
 
 using namespace causeway;
 using namespace support::divided;
+using namespace support::slow_apart;
 using support::elastic_world_options;
 
 namespace {
-
-template <class Options, class Recovery>
-struct of_recovery : Options {
-  static auto pipelines(parallel::local_pipeline_options po) {
-    return parallel::local_pipeline<Recovery, stage::one_f_one_b, support::slow_boundary>{std::move(po), Recovery{2}};
-  }
-  static elastic_world_options world(elastic_world_options o) { return o; }
-};
-template <class Options>
-using apart = of_recovery<Options, stage::recovery::redundant>;
-template <class Options>
-using apart_forward = of_recovery<Options, stage::recovery::redundant_forward>;
-/// Pipelines of two stages and of three.
-template <class Options>
-struct apart_by_templates : Options {
-  static auto pipelines(parallel::local_pipeline_options po) {
-    using stage::recovery::templates;
-    return parallel::local_pipeline<templates, stage::one_f_one_b, support::slow_boundary>{
-        std::move(po), support::three_block_templates()};
-  }
-  /// As slow as two of the middle stages that longer pipelines have, which send twice as much as others.
-  static void met(sim::world& world) {
-    Options::met(world);
-    world.set_speed(support::slow_boundary::slow, 0.25);
-  }
-  static elastic_world_options world(elastic_world_options o) {
-    o.hosts = 5;
-    o.layers = 6;
-    return o;
-  }
-};
-
-/// Both ends of the model share the token table.
-template <class Options>
-struct tied : Options {
-  static constexpr bool tie = true;
-  static elastic_world_options world(elastic_world_options o) {
-    o.tie = true;
-    return Options::world(o);
-  }
-};
-template <class Options>
-using alike = of_recovery<Options, stage::recovery::regroup>;
 
 /// All that changed is sent, and means of it move the model; or the larger changes, in four parts.
 struct all_of_it : support::divided_batches<> {

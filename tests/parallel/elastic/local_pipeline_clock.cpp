@@ -17,84 +17,13 @@
 
 using namespace causeway;
 
-namespace {
-
-/// Of a run: the steps of each of two replicas, and after which of them there were exchanges.
-struct made_steps {
-  std::set<std::uint64_t> of[2];
-  std::vector<std::uint64_t> records;
-};
-
-/// Runs the world. One of the replicas is slower.
-template <class World>
-made_steps steps_of_run(World& w, const support::elastic_world_options& o) {
-  w.boot();
-  w.run();
-  CHECK(support::errors_of(w, o.hosts).empty());
-  REQUIRE(w.finished() == o.hosts);
-  made_steps all;
-  for (std::uint32_t h = 0; h < o.hosts; ++h) {
-    stage::layout::place at;
-    REQUIRE(w.at(h).layouts.at(1).find(w.at(h).id, &at) != nullptr);
-    std::uint64_t round = 0, before = 0;
-    std::set<std::uint64_t> steps;
-    std::vector<std::uint64_t> records;
-    for (const auto& [step, now] : support::clock_log::of_peer.at(w.at(h).id)) {
-      steps.insert(before);  // its number, from which it may have come to the record of the others
-      before = step;
-      if (std::exchange(round, now) != now) records.push_back(step);
-    }
-    if (all.records.empty()) all.records = records;
-    CHECK(records == all.records);
-    CHECK((all.of[at.replica].empty() || all.of[at.replica] == steps));
-    all.of[at.replica] = steps;
-  }
-  CHECK(all.of[0].size() != all.of[1].size());
-  return all;
-}
-
-/// The steps of both in a round.
-using rounds_of_two = std::array<std::vector<std::uint64_t>, 2>;
-
-void each_round(const made_steps& made, const std::function<void(const rounds_of_two&)>& look) {
-  std::uint64_t began = 0;
-  CHECK(made.records.size() > 2);
-  for (const std::uint64_t record : made.records) {
-    rounds_of_two steps;
-    for (std::size_t m = 0; m < 2; ++m) steps[m] = {made.of[m].lower_bound(began), made.of[m].lower_bound(record)};
-    look(steps);
-    began = record;
-  }
-}
-
-/// All steps are of as many samples.
-float mean_of_steps(const rounds_of_two& steps, float first, float second) {
-  const auto a = static_cast<float>(steps[0].size()), b = static_cast<float>(steps[1].size());
-  return (a * first + b * second) / (a + b);
-}
-
-}  // namespace
-
 using mean_by_clock = support::mean_by_clock<450, 4>;
 using streamed = support::paced<parallel::streamed_steps>;
 
 // The quick replica makes four steps in 450 ms, the other one two.
 TEST_CASE("local pipeline: with rounds by the clock two pipelines come to two whole models by hand",
           "[parallel][elastic][fast]") {
-  auto o = support::two_pipelines();
-  o.steps = 24;
-  support::local_world<mean_by_clock> w{o};
-  const made_steps made = steps_of_run(w, o);
-  support::whole_models<2> two{o};
-  each_round(made, [&](const rounds_of_two& steps) {
-    for (std::size_t m = 0; m < 2; ++m) {
-      for (const std::uint64_t s : steps[m]) two.step(m, s);
-    }
-    for (std::size_t i = 0; i < two[0].size(); ++i) {
-      two.shared().values()[i] = two[0][i] = two[1][i] = mean_of_steps(steps, two[0][i], two[1][i]);
-    }
-  });
-  CHECK(support::off(support::holders_agree(w, o.hosts), two.named(), o.layers) < 1e-4);
+  support::comes_to_two_whole_models_by_clock<mean_by_clock>(support::two_pipelines());
 }
 
 // The first half of each is a micro-batch late, and both drain when one of them comes to the exchange.
@@ -104,9 +33,9 @@ TEST_CASE("local async pipeline: with rounds by the clock two pipelines come to 
   o.steps = 24;
   o.clip_norm = 0;
   support::local_world<support::mean_by_clock<450, 4, streamed>> w{o};
-  const made_steps made = steps_of_run(w, o);
+  const support::made_steps made = support::steps_of_run(w, o);
   std::array<support::late_model, 2> two{support::late_model{o, 2}, support::late_model{o, 2}};
-  each_round(made, [&](const rounds_of_two& steps) {
+  support::each_round(made, [&](const support::rounds_of_two& steps) {
     for (std::size_t m = 0; m < 2; ++m) {
       for (const std::uint64_t s : steps[m]) {
         const support::token_batch b{0, s, o.micro_batches};
@@ -114,7 +43,7 @@ TEST_CASE("local async pipeline: with rounds by the clock two pipelines come to 
       }
     }
     for (std::size_t i = 0; i < two[0].now.size(); ++i) {
-      two[0].now[i] = two[1].now[i] = mean_of_steps(steps, two[0].now[i], two[1].now[i]);
+      two[0].now[i] = two[1].now[i] = support::mean_of_steps(steps, two[0].now[i], two[1].now[i]);
     }
   });
   CHECK(support::off(support::holders_agree(w, o.hosts), two[0].named(), o.layers) < 1e-4);
@@ -129,7 +58,8 @@ std::vector<std::size_t> sums_of_rounds() {
   o.steps = 24;
   support::local_world<Policy> w{o};
   std::vector<std::size_t> sums;
-  each_round(steps_of_run(w, o), [&](const rounds_of_two& steps) { sums.push_back(steps[0].size() + steps[1].size()); });
+  support::each_round(support::steps_of_run(w, o),
+                      [&](const support::rounds_of_two& steps) { sums.push_back(steps[0].size() + steps[1].size()); });
   sums.pop_back();  // the last ends with the run
   return sums;
 }

@@ -137,6 +137,10 @@ struct pipeline_peer {
   /// the attempt, which must all call it, equally often. 8 bytes a value to each.
   CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options);
   [[nodiscard]] bool is_first_stage() const noexcept { return assignment != nullptr && place.rank == 0; }
+  /// Whether it computes the model's first block in its replica: where the first stage was lost, its shadow does.
+  [[nodiscard]] bool computes_first() const {
+    return assignment != nullptr && computer_of(layout.replicas[place.replica], 0) == identity();
+  }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 

@@ -54,10 +54,10 @@ struct replica_step {
   [[nodiscard]] bool ends_round(auto& ctx) const {
     return is_time(ctx) || is_last || (peer.group->state().by_pace && peer.arrivals.any());
   }
-  /// By the clock of the replica's first stage, where rounds go by that.
+  /// By the clock of who computes the replica's first block, where rounds go by that.
   [[nodiscard]] bool is_time(auto& ctx) const {
     const exchange_state& policy = peer.group->state();
-    if (!policy.round_seconds || !peer.is_first_stage()) return false;
+    if (!policy.round_seconds || !peer.computes_first()) return false;
     const bool enough = peer.counted.reach(progress.now().steps + 1, policy.round_samples);
     return enough && progress.trained(ctx.clock().now()) >= *policy.round_seconds;
   }

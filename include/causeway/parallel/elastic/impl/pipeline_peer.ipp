@@ -154,10 +154,11 @@ CAUSEWAY_DECL std::uint64_t pipeline_peer::new_cohort(std::size_t slot) const {
 
 CAUSEWAY_DECL void pipeline_peer::begin_arrivals() {
   arrivals.begin(*attempt.transport, named(here_channel));
-  std::vector<net::peer_index> others;  // the first stages of the other replicas
-  for (std::size_t r = 0; r < layout.replicas.size() && is_first_stage(); ++r) {
-    const auto& stages = layout.replicas[r].assignments;
-    if (r != place.replica && !stages.empty()) others.push_back(index_of.at(stages.front().peer));
+  if (!group->state().round_seconds) return;
+  std::vector<net::peer_index> others;  // who computes the first block of the other replicas
+  for (std::size_t r = 0; r < layout.replicas.size() && computes_first(); ++r) {
+    const stage::replica& other = layout.replicas[r];
+    if (r != place.replica && !other.assignments.empty()) others.push_back(index_of.at(computer_of(other, 0)));
   }
   counted.begin(*attempt.transport, named(counts_channel), others);
 }

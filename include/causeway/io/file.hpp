@@ -113,9 +113,6 @@ using posix_storage = basic_file_storage<posix_file_system>;
 
 static_assert(Storage<posix_storage>);
 
-namespace detail {
-}  // namespace detail
-
 }}}  // namespace causeway::CAUSEWAY_ABI::io
 
 #ifndef CAUSEWAY_COMPILED

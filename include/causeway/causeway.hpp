@@ -15,6 +15,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>
+#include <causeway/core/owned_descriptor.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/core/table_text.hpp>

@@ -26,9 +26,9 @@
 #include <vector>
 
 using namespace support;
+using causeway::owned_descriptor;
 using net::detail::memory_offer;
 using net::detail::memory_stream;
-using net::detail::owned_descriptor;
 
 namespace {
 

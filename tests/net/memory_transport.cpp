@@ -212,14 +212,11 @@ TEST_CASE("memory transport: planned faults hit exactly the operation they name"
   auto a = network.transport(0);
   auto b = network.transport(1);
   network.fail_at(0, 1, errc::corrupt);
-  network.stall_at(0, 2);
-  network.kill_at(0, 3);
+  network.kill_at(0, 2);
   const std::string text = "text";
   CHECK(a.wait(a.send(1, hello, bytes_of(text)), no_deadline));
   CHECK(a.wait(a.send(1, hello, bytes_of(text)), no_deadline).error().code == errc::corrupt);
-  const auto stalled = a.send(1, hello, bytes_of(text));
-  CHECK(a.wait(stalled, time_point{}).error().code == errc::timeout);
-  CHECK(network.operations(0) == 3);
+  CHECK(network.operations(0) == 2);
   CHECK(a.wait(a.send(1, hello, bytes_of(text)), no_deadline).error().code == errc::peer_lost);
   inbox box;
   CHECK(*box.take(b, b.receive(0, hello, box.buffer)) == text);

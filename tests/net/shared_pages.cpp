@@ -10,7 +10,7 @@
 #include "support/catch.hpp"
 
 using namespace causeway;
-using net::detail::owned_descriptor;
+using causeway::owned_descriptor;
 using net::detail::shared_pages;
 
 TEST_CASE("shared pages: who maps the descriptor sees the same bytes, at first zero", "[net][fast]") {

@@ -31,10 +31,7 @@ struct block_int8_options {
   std::uint32_t block = 256;  ///< values that share a scale: 64 to 4096, a multiple of 16
   scale_format scales = scale_format::f32;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block, scales);
-  }
+  void serialize(auto& ar) { ar(block, scales); }
 };
 
 /// errc::invalid_argument when the options cannot work.

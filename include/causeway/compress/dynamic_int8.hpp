@@ -28,10 +28,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 struct dynamic_int8_options {
   std::uint32_t block = 4096;  ///< values that share a largest magnitude: 64 to 4096, a multiple of 16
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block);
-  }
+  void serialize(auto& ar) { ar(block); }
 };
 
 /// errc::invalid_argument when the options cannot work.

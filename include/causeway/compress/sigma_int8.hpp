@@ -29,10 +29,7 @@ struct sigma_int8_options {
   std::uint32_t block = 65536;       ///< values that share a codebook of 1 KiB: 256 to 2^20, a multiple of 64
   float range_in_deviations = 6.0F;  ///< width of all buckets together, in standard deviations: 1 to 64
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block, range_in_deviations);
-  }
+  void serialize(auto& ar) { ar(block, range_in_deviations); }
 };
 
 /// errc::invalid_argument when the options cannot work.

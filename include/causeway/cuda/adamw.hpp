@@ -69,10 +69,7 @@ class adamw {
     engine_->wait();  // policies of the host read the parameters next
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
-  }
+  void serialize(auto& ar) { ar(first_, second_, clock_); }
 
  private:
   std::shared_ptr<engine> engine_;

@@ -66,10 +66,7 @@ class muon {
     engine_->wait();  // policies of the host read the parameters next
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(first_, second_, clock_);
-  }
+  void serialize(auto& ar) { ar(first_, second_, clock_); }
 
  private:
   std::shared_ptr<engine> engine_;

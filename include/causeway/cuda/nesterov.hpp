@@ -80,10 +80,7 @@ class momentum_optimizer {
     engine_->wait();  // policies of the host may read the values next
   }
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(velocity_);
-  }
+  void serialize(auto& ar) { ar(velocity_); }
 
  private:
   static constexpr bool is_nesterov = std::is_same_v<Host, optim::nesterov>;

@@ -166,10 +166,7 @@ class batcher {
 
   /// The position only: tokens, seed and sizes come from the program.
   static constexpr std::uint32_t state_version = 1;
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(cursor_);
-  }
+  void serialize(auto& ar) { ar(cursor_); }
 
  private:
   CAUSEWAY_DECL batcher(token_stream tokens, const sampler& order, std::int64_t global_batch);

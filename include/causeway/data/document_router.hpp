@@ -49,10 +49,7 @@ class document_router {
   CAUSEWAY_DECL [[nodiscard]] std::uint32_t best(std::span<const float> features) const;
 
   static constexpr std::uint32_t state_version = 1;
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(width_, weights_);
-  }
+  void serialize(auto& ar) { ar(width_, weights_); }
 
   friend bool operator==(const document_router&, const document_router&) = default;
 

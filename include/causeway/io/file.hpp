@@ -5,6 +5,7 @@
 // Files of a POSIX system: the calls behind posix_storage (io/file_storage.hpp says how they make a write atomic), and
 // files mapped into memory.
 
+#include <causeway/core/owned_descriptor.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/io/file_storage.hpp>
 #include <causeway/io/storage.hpp>
@@ -27,27 +28,11 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 namespace detail {
 
-/// Owns a file descriptor.
-class descriptor {
- public:
-  explicit descriptor(int fd) noexcept : fd_{fd} {}
-  descriptor(descriptor&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
-  descriptor& operator=(descriptor&&) = delete;
-  ~descriptor() { (void)close(); }
-
-  [[nodiscard]] int get() const noexcept { return fd_; }
-
-  /// False if the system reports a late write error (network file systems do it here).
-  CAUSEWAY_DECL bool close() noexcept;
-
- private:
-  int fd_;
-};
-
-CAUSEWAY_DECL result<descriptor> open_file(const std::string& path, int flags);
-CAUSEWAY_DECL result<std::size_t> file_size(const descriptor& file, const std::string& path);
-CAUSEWAY_DECL result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path);
-CAUSEWAY_DECL result<void> sync(const descriptor& file, const std::string& path);
+CAUSEWAY_DECL result<owned_descriptor> open_file(const std::string& path, int flags);
+CAUSEWAY_DECL result<std::size_t> file_size(const owned_descriptor& file, const std::string& path);
+CAUSEWAY_DECL result<void> write_all(const owned_descriptor& file, std::span<const std::byte> bytes,
+                                     const std::string& path);
+CAUSEWAY_DECL result<void> sync(const owned_descriptor& file, const std::string& path);
 
 }  // namespace detail
 
@@ -77,11 +62,11 @@ class posix_file_system {
  public:
   class file_type {
    public:
-    CAUSEWAY_DECL file_type(detail::descriptor opened, std::string path);
+    CAUSEWAY_DECL file_type(owned_descriptor opened, std::string path);
 
    private:
     friend posix_file_system;
-    detail::descriptor descriptor_;
+    owned_descriptor descriptor_;
     std::string path_;  // for messages
   };
 
@@ -112,9 +97,6 @@ static_assert(FileSystem<posix_file_system>);
 using posix_storage = basic_file_storage<posix_file_system>;
 
 static_assert(Storage<posix_storage>);
-
-namespace detail {
-}  // namespace detail
 
 }}}  // namespace causeway::CAUSEWAY_ABI::io
 

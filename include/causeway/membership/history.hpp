@@ -85,9 +85,6 @@ CAUSEWAY_DECL [[nodiscard]] std::string to_line(const event& e);
 /// The event of a line that to_line wrote; errc::corrupt for any other.
 CAUSEWAY_DECL [[nodiscard]] result<event> parse_event(std::string_view line);
 
-namespace detail {
-}  // namespace detail
-
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #ifndef CAUSEWAY_COMPILED

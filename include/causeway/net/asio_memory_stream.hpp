@@ -6,9 +6,9 @@
 // sleeps and ends with the other process. And how two processes come to have them in common: one listens, the other
 // connects and hands the memory over. Nothing here waits. docs/design/shared_memory.md.
 
+#include <causeway/core/owned_descriptor.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/asio_library.hpp>
-#include <causeway/net/descriptors.hpp>
 #include <causeway/net/shared_rings.hpp>
 
 #include <asio/local/stream_protocol.hpp>

@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <string>
-#include <utility>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/resource.h>
@@ -22,27 +21,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace d
 inline constexpr std::size_t most_descriptors = 65536;    ///< nobody needs more, and some programs walk over all of them
 inline constexpr std::size_t reserved_descriptors = 64;   ///< for files; a quarter of the limit where that is less
 inline constexpr std::size_t descriptors_of_a_link = 64;  ///< a new link may take this share (1/64) of what is left
-
-/// Owns one. -1: none.
-class owned_descriptor {
- public:
-  explicit owned_descriptor(int fd = -1) noexcept : fd_{fd} {}
-  owned_descriptor(owned_descriptor&& other) noexcept : fd_{other.release()} {}
-  owned_descriptor& operator=(owned_descriptor&& other) noexcept {
-    if (this != &other) reset(other.release());
-    return *this;
-  }
-  ~owned_descriptor() { close(); }
-
-  [[nodiscard]] int get() const noexcept { return fd_; }
-  int release() noexcept { return std::exchange(fd_, -1); }
-  void close() noexcept { reset(-1); }
-
- private:
-  CAUSEWAY_DECL void reset(int fd) noexcept;
-
-  int fd_;
-};
 
 /// How many this process may have open now.
 CAUSEWAY_DECL std::size_t descriptor_limit() noexcept;

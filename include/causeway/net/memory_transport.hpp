@@ -61,7 +61,7 @@ class memory_hub {
 
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t operations(peer_index peer) const;
 
-  enum class effect : std::uint8_t { fail, kill, stall };
+  enum class effect : std::uint8_t { fail, kill };
 
   CAUSEWAY_DECL void plan(peer_index peer, std::uint64_t nth, effect what, errc code);
 
@@ -79,11 +79,10 @@ class memory_hub {
     std::span<const std::byte> out;
     std::span<std::byte> in;
     bool is_send = false;
-    bool stalled = false;
     std::optional<result<std::size_t>> done{};
 
     CAUSEWAY_DECL void end(result<std::size_t> outcome);
-    [[nodiscard]] bool open() const { return !done && !stalled; }
+    [[nodiscard]] bool open() const { return !done; }
   };
 
   struct message {
@@ -189,8 +188,6 @@ class memory_network {
   CAUSEWAY_DECL void fail_at(peer_index peer, std::uint64_t nth, errc code) const;
   /// The peer dies when it starts its n-th operation.
   CAUSEWAY_DECL void kill_at(peer_index peer, std::uint64_t nth) const;
-  /// The n-th operation of `peer` never ends by itself: only a deadline or a lost peer ends it.
-  CAUSEWAY_DECL void stall_at(peer_index peer, std::uint64_t nth) const;
 
   /// Sends and receives that a peer has started.
   [[nodiscard]] std::uint64_t operations(peer_index peer) const { return hub_->operations(peer); }

@@ -8,8 +8,8 @@
 // docs/design/shared_memory.md says why it is as it is.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/owned_descriptor.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/net/descriptors.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +38,7 @@ class shared_pages {
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] const owned_descriptor& descriptor() const noexcept { return descriptor_; }
   /// The mapping is enough from now on.
-  void close_descriptor() noexcept { descriptor_.close(); }
+  void close_descriptor() noexcept { (void)descriptor_.close(); }
 
  private:
   shared_pages(owned_descriptor memory, std::byte* base, std::size_t length) noexcept

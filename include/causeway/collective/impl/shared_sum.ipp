@@ -31,7 +31,7 @@ CAUSEWAY_DECL result<std::unique_ptr<shared_sum>> shared_sum::join(std::uint32_t
                                                                    const shared_place& place) {
   const std::size_t bytes = length(ranks) + sizeof place.mark;
   const std::string path = "/proc/" + std::to_string(place.process) + "/fd/" + std::to_string(place.descriptor);
-  net::detail::owned_descriptor d{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
+  owned_descriptor d{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
   const bool fits = d.get() >= 0 && ::lseek(d.get(), 0, SEEK_END) == static_cast<off_t>(bytes);
   if (!fits) return fail(errc::io_failed, "shared memory", "the ranks have none in common");
   CAUSEWAY_ASSIGN(net::detail::shared_pages pages, net::detail::shared_pages::map(std::move(d), bytes));

@@ -48,13 +48,6 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace cuda {
 
 namespace detail {
 
-template <auto Destroy>
-struct destroy_with {
-  template <class T>
-  void operator()(T* p) const noexcept {
-    (void)Destroy(p);
-  }
-};
 using lt_handle = std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, destroy_with<cublasLtDestroy>>;
 using lt_product = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, destroy_with<cublasLtMatmulDescDestroy>>;
 using lt_layout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, destroy_with<cublasLtMatrixLayoutDestroy>>;

@@ -12,6 +12,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -117,6 +118,18 @@ class device_scope {
   return state;
 }
 
+namespace detail {
+
+template <auto Destroy>
+struct destroy_with {
+  template <class T>
+  void operator()(T* p) const noexcept {
+    (void)Destroy(p);
+  }
+};
+
+}  // namespace detail
+
 class event;
 
 /// A queue of work on the current device; owns it. Work of one stream runs in order. Movable, not copyable; one thread at a
@@ -129,27 +142,18 @@ class stream {
     return stream{handle};
   }
 
-  stream(stream&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
-  stream& operator=(stream&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~stream() {
-    if (handle_ != nullptr) (void)cudaStreamDestroy(handle_);
-  }
-
   /// Blocks until all work given so far is done; a fault of any of it comes back here.
-  [[nodiscard]] result<void> synchronize() { return check(cudaStreamSynchronize(handle_), "waiting for a CUDA stream"); }
+  [[nodiscard]] result<void> synchronize() { return check(cudaStreamSynchronize(handle()), "waiting for a CUDA stream"); }
 
   /// What is given to this stream from now on starts only when the event has happened. Does not block the host.
   [[nodiscard]] result<void> wait(const event& e);
 
-  [[nodiscard]] cudaStream_t handle() const noexcept { return handle_; }
+  [[nodiscard]] cudaStream_t handle() const noexcept { return handle_.get(); }
 
  private:
   explicit stream(cudaStream_t handle) noexcept : handle_{handle} {}
 
-  cudaStream_t handle_ = nullptr;
+  std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail::destroy_with<cudaStreamDestroy>> handle_;
 };
 
 enum class event_timing : bool { off, on };
@@ -164,28 +168,19 @@ class event {
     return event{handle};
   }
 
-  event(event&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
-  event& operator=(event&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~event() {
-    if (handle_ != nullptr) (void)cudaEventDestroy(handle_);
-  }
-
   /// Happens when all work that `s` has by now is done.
   [[nodiscard]] result<void> record(stream& s) {
-    return check(cudaEventRecord(handle_, s.handle()), "recording a CUDA event");
+    return check(cudaEventRecord(handle(), s.handle()), "recording a CUDA event");
   }
 
   /// Blocks until it has happened; at once if it was never recorded.
   [[nodiscard]] result<void> synchronize() const {
-    return check(cudaEventSynchronize(handle_), "waiting for a CUDA event");
+    return check(cudaEventSynchronize(handle()), "waiting for a CUDA event");
   }
 
   /// Whether it has happened; does not block.
   [[nodiscard]] result<bool> happened() const {
-    const cudaError_t code = cudaEventQuery(handle_);
+    const cudaError_t code = cudaEventQuery(handle());
     if (code == cudaErrorNotReady) return false;
     CAUSEWAY_TRY(check(code, "asking for a CUDA event"));
     return true;
@@ -194,20 +189,20 @@ class event {
   /// Milliseconds between two events that have happened, both made with event_timing::on.
   [[nodiscard]] result<float> milliseconds_since(const event& begin) const {
     float elapsed = 0;
-    CAUSEWAY_TRY(check(cudaEventElapsedTime(&elapsed, begin.handle_, handle_), "timing between CUDA events"));
+    CAUSEWAY_TRY(check(cudaEventElapsedTime(&elapsed, begin.handle(), handle()), "timing between CUDA events"));
     return elapsed;
   }
 
-  [[nodiscard]] cudaEvent_t handle() const noexcept { return handle_; }
+  [[nodiscard]] cudaEvent_t handle() const noexcept { return handle_.get(); }
 
  private:
   explicit event(cudaEvent_t handle) noexcept : handle_{handle} {}
 
-  cudaEvent_t handle_ = nullptr;
+  std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, detail::destroy_with<cudaEventDestroy>> handle_;
 };
 
 inline result<void> stream::wait(const event& e) {
-  return check(cudaStreamWaitEvent(handle_, e.handle(), 0), "letting a CUDA stream wait");
+  return check(cudaStreamWaitEvent(handle(), e.handle(), 0), "letting a CUDA stream wait");
 }
 
 /// A fixed number of values of a trivially copyable type in device memory, not initialised. Movable, not copyable.

@@ -8,7 +8,7 @@
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
-CAUSEWAY_DECL posix_file_system::file_type::file_type(detail::descriptor opened, std::string path)
+CAUSEWAY_DECL posix_file_system::file_type::file_type(owned_descriptor opened, std::string path)
     : descriptor_{std::move(opened)}, path_{std::move(path)} {}
 
 CAUSEWAY_INLINE mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
@@ -22,7 +22,7 @@ CAUSEWAY_INLINE mapped_file::~mapped_file() {
 }
 
 CAUSEWAY_DECL auto posix_file_system::create(const std::string& path) -> result<file_type> {
-  CAUSEWAY_ASSIGN(detail::descriptor opened, detail::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
+  CAUSEWAY_ASSIGN(owned_descriptor opened, detail::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
   return file_type{std::move(opened), path};
 }
 
@@ -46,7 +46,7 @@ CAUSEWAY_DECL result<void> posix_file_system::unlink(const std::string& path) {
 }
 
 CAUSEWAY_DECL result<void> posix_file_system::sync_folder(const std::string& folder) {
-  CAUSEWAY_ASSIGN(const detail::descriptor opened, detail::open_file(folder, O_RDONLY | O_DIRECTORY));
+  CAUSEWAY_ASSIGN(const owned_descriptor opened, detail::open_file(folder, O_RDONLY | O_DIRECTORY));
   if (::fsync(opened.get()) == 0 || errno == EINVAL || errno == ENOTSUP) return {};
   return os_error(folder, "make the folder durable (fsync)", errno);
 }
@@ -71,24 +71,23 @@ CAUSEWAY_DECL result<void> posix_file_system::remove_folder(const std::string& p
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
 
-CAUSEWAY_DECL bool descriptor::close() noexcept { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
-
-CAUSEWAY_DECL result<descriptor> open_file(const std::string& path, int flags) {
+CAUSEWAY_DECL result<owned_descriptor> open_file(const std::string& path, int flags) {
   for (;;) {
     const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-    if (fd >= 0) return descriptor{fd};
+    if (fd >= 0) return owned_descriptor{fd};
     if (errno != EINTR) return os_error(path, "open it", errno);
   }
 }
 
-CAUSEWAY_DECL result<std::size_t> file_size(const descriptor& file, const std::string& path) {
+CAUSEWAY_DECL result<std::size_t> file_size(const owned_descriptor& file, const std::string& path) {
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return os_error(path, "ask for its size", errno);
   if (!S_ISREG(info.st_mode)) return fail(errc::io_failed, path, "this is not a regular file. Give the path of a file");
   return static_cast<std::size_t>(info.st_size);
 }
 
-CAUSEWAY_DECL result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path) {
+CAUSEWAY_DECL result<void> write_all(const owned_descriptor& file, std::span<const std::byte> bytes,
+                                     const std::string& path) {
   constexpr std::size_t most = std::size_t{1} << 30U;  // one call writes less than 2 GiB on Linux anyway
   while (!bytes.empty()) {
     const ::ssize_t n = ::write(file.get(), bytes.data(), std::min(bytes.size(), most));
@@ -99,7 +98,7 @@ CAUSEWAY_DECL result<void> write_all(const descriptor& file, std::span<const std
   return {};
 }
 
-CAUSEWAY_DECL result<void> sync(const descriptor& file, const std::string& path) {
+CAUSEWAY_DECL result<void> sync(const owned_descriptor& file, const std::string& path) {
   if (::fsync(file.get()) == 0) return {};
   return os_error(path, "make it durable (fsync)", errno);
 }
@@ -109,7 +108,7 @@ CAUSEWAY_DECL result<void> sync(const descriptor& file, const std::string& path)
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL result<mapped_file> mapped_file::open(const std::string& path) {
-  CAUSEWAY_ASSIGN(const detail::descriptor file, detail::open_file(path, O_RDONLY));
+  CAUSEWAY_ASSIGN(const owned_descriptor file, detail::open_file(path, O_RDONLY));
   CAUSEWAY_ASSIGN(const std::size_t size, detail::file_size(file, path));
   mapped_file mapped;
   if (size == 0) return result<mapped_file>{std::move(mapped)};  // nvcc does not move a local by itself
@@ -121,7 +120,7 @@ CAUSEWAY_DECL result<mapped_file> mapped_file::open(const std::string& path) {
 }
 
 CAUSEWAY_DECL result<byte_vector> posix_file_system::read(const std::string& path) {
-  CAUSEWAY_ASSIGN(const detail::descriptor file, detail::open_file(path, O_RDONLY));
+  CAUSEWAY_ASSIGN(const owned_descriptor file, detail::open_file(path, O_RDONLY));
   CAUSEWAY_ASSIGN(const std::size_t size, detail::file_size(file, path));
   byte_vector content(size);
   std::size_t at = 0;

@@ -5,15 +5,9 @@
 #include <causeway/net/descriptors.hpp>
 
 #include <algorithm>
-
-#include <unistd.h>
+#include <utility>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL void owned_descriptor::reset(int fd) noexcept {
-  if (fd_ >= 0) (void)::close(fd_);
-  fd_ = fd;
-}
 
 CAUSEWAY_DECL std::size_t descriptor_limit() noexcept {
 #if defined(__unix__) || defined(__APPLE__)

@@ -27,8 +27,7 @@ CAUSEWAY_DECL operation memory_hub::start(peer_index self, peer_index other, con
   if (!me.alive) {
     op.end(fail(errc::peer_lost, name(self), "this peer was stopped; restart it to go on"));
   } else if (planned != nullptr) {
-    if (planned->what == effect::fail) op.end(fail(planned->code, name(other), "failed on request of the test"));
-    op.stalled = planned->what == effect::stall;
+    op.end(fail(planned->code, name(other), "failed on request of the test"));
   }
   me.started.push_back(std::move(op));
   if (is_send) begin_send(self, me.started.back());
@@ -279,10 +278,6 @@ CAUSEWAY_DECL void memory_network::fail_at(peer_index peer, std::uint64_t nth, e
 
 CAUSEWAY_DECL void memory_network::kill_at(peer_index peer, std::uint64_t nth) const {
   hub_->plan(peer, nth, detail::memory_hub::effect::kill, errc::peer_lost);
-}
-
-CAUSEWAY_DECL void memory_network::stall_at(peer_index peer, std::uint64_t nth) const {
-  hub_->plan(peer, nth, detail::memory_hub::effect::stall, errc::timeout);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net

@@ -232,8 +232,7 @@ std::string in_parts(bool gradients, bool unless_repeated = false) {
 std::string page() {
   std::ostringstream out;
   out << introduction << count("tested") << " of " << std::size(communication) * std::size(places)
-      << " are tested so. The [rules](rules.md) that refuse the others state mathematics, but for rounds by the clock in "
-         "swarms (C6), which are not built.\n\n| |";
+      << " are tested so. The [rules](rules.md) that refuse the others state mathematics, or what is not built (C6).\n\n| |";
   for (const place& where : places) out << ' ' << where.name << " |";
   out << "\n|---|";
   for (std::size_t i = 0; i < std::size(places); ++i) out << "---|";
@@ -384,8 +383,7 @@ TEST_CASE("compositions: the page leaves nothing out that goes together", "[pres
   }
 }
 
-TEST_CASE("compositions: all that goes together is tested, and the rest is refused by mathematics, or by the clock",
-          "[presets][fast]") {
+TEST_CASE("compositions: all that goes together is tested, and the rest is refused for a reason", "[presets][fast]") {
   CHECK(count("tested") == count("yes"));
   CHECK(count("yes") >= 357);
   for (const preset& p : communication) {

@@ -2783,9 +2783,6 @@ CAUSEWAY_DECL [[nodiscard]] std::string to_line(const event& e);
 /// The event of a line that to_line wrote; errc::corrupt for any other.
 CAUSEWAY_DECL [[nodiscard]] result<event> parse_event(std::string_view line);
 
-namespace detail {
-}  // namespace detail
-
 }}}  // namespace causeway::CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_HISTORY_HPP
@@ -2950,10 +2947,7 @@ class arrival_statistics {
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
 
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(mean_, deviation_, count_);
-  }
+  void serialize(auto& ar) { ar(mean_, deviation_, count_); }
 
  private:
   CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
@@ -5079,10 +5073,7 @@ class rng {
   /// whatever its logarithm is.
   CAUSEWAY_DECL float normal() noexcept;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(seed_, stream_, position_);
-  }
+  void serialize(auto& ar) { ar(seed_, stream_, position_); }
 
   friend constexpr bool operator==(const rng&, const rng&) = default;
 
@@ -12420,7 +12411,7 @@ concept DrawsPeers = requires(P& p, Context& ctx) {
 
 /// With comm_traits::divides_batches. `part_of_batch`: the sequences of each batch that are this peer's in the next step,
 /// or none where all have as many. `parts_for`: of pipelines of these speeds (0: unknown), each one's part of a batch in
-/// micro-batches; nothing where all have as many.
+/// micro-batches; nothing: as the recovery shares them out.
 template <class P>
 concept DividesBatches = requires(P& p, const std::vector<double>& speeds) {
   { p.part_of_batch() } -> ConvertibleTo<std::optional<index_range>>;
@@ -14863,10 +14854,11 @@ struct exchange_state {
   std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
   /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
   std::function<result<void>(const block_holders&)> meet_holders{};
-  std::uint64_t round_samples = 0;  ///< as shared_state's
-  bool by_pace = false;             ///< likewise
-  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
-  /// same.
+  std::uint64_t round_samples = 0;        ///< as shared_state's
+  bool by_pace = false;                   ///< likewise
+  std::optional<double> round_seconds{};  ///< likewise
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: as
+  /// the recovery shares them out.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
   std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
   std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
@@ -14932,6 +14924,8 @@ struct shared_state {
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
   bool by_pace = false;  ///< they come when the quickest has done enough
+  /// Or when it has trained so long, and all together have made so many steps as `round_samples` says then.
+  std::optional<double> round_seconds{};
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
   parallel::exchange_state exchange{};  ///< what the policy keeps, and does for who has a part of the model
@@ -16276,6 +16270,11 @@ class contribution {
     moves_ = moves;
     by_pace_ = by_pace;
   }
+  /// A round ends when a peer has trained so long, and all together have made so many steps.
+  void gather_by_clock(std::uint64_t round_steps, double round_seconds) noexcept {
+    gather(round_steps, true, true);
+    round_seconds_ = round_seconds;
+  }
   /// What this peer has of that, where these are not its samples.
   void gathered(std::uint64_t count) noexcept { gathered_ = count; }
   [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
@@ -16286,6 +16285,7 @@ class contribution {
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
   [[nodiscard]] bool gathers_gradients() const noexcept { return round_samples_ > 0 && !moves_; }
   [[nodiscard]] bool by_pace() const noexcept { return by_pace_; }
+  [[nodiscard]] const std::optional<double>& round_seconds() const noexcept { return round_seconds_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
 
@@ -16295,6 +16295,7 @@ class contribution {
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
   bool moves_ = false, by_pace_ = false, divides_ = false;
+  std::optional<double> round_seconds_;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
@@ -18960,16 +18961,20 @@ class mean_exchange {
   }
 
   /// See training_context::told_samples. errc::invalid_argument: nobody has any.
-  static result<parallel::row_holders> told_samples(auto& ctx, std::uint64_t own, std::uint64_t part) {
-    if (ctx.peers() == 1) return parallel::row_holders{{net::peer_index{0}}, {1.0}};  // who rests has trained on none
-    std::vector<std::uint64_t> all(ctx.peers());
-    const auto id = ctx.exchange_id(collective::channels::metrics, part);
-    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), id, std::as_bytes(std::span{&own, 1}),
-                                        std::as_writable_bytes(std::span{all}), ctx.exchange_options()));
+  static result<parallel::row_holders> told_samples(auto& ctx, std::uint64_t own, std::uint64_t part,
+                                                    const parallel::row_holders* among) {
+    parallel::row_holders told{.members = std::vector<net::peer_index>(ctx.peers()), .shares = {}};
+    std::iota(told.members.begin(), told.members.end(), net::peer_index{0});
+    if (among != nullptr) told.members = among->members;
+    std::vector<std::uint64_t> all(told.members.size(), 1);  // who rests has trained on none
+    if (all.size() > 1) {
+      collective::group_view those{ctx.transport(), told.members};
+      const auto id = ctx.exchange_id(collective::channels::metrics, part);
+      CAUSEWAY_TRY(collective::all_gather(those, id, std::as_bytes(std::span{&own, 1}),
+                                          std::as_writable_bytes(std::span{all}), ctx.exchange_options()));
+    }
     const double sum = std::accumulate(all.begin(), all.end(), 0.0);
     if (sum == 0) return fail(errc::invalid_argument, "rows", "none of them is of any samples");
-    parallel::row_holders told{.members = std::vector<net::peer_index>(all.size()), .shares = {}};
-    std::iota(told.members.begin(), told.members.end(), net::peer_index{0});
     for (const std::uint64_t samples : all) told.shares.push_back(static_cast<double>(samples) / sum);
     return told;
   }
@@ -23904,6 +23909,7 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.own = parts.own_parts();
   state.round_samples = ctx.contribution().round_samples();
   state.by_pace = ctx.contribution().by_pace();
+  state.round_seconds = ctx.contribution().round_seconds();
   state.stage_sums = ctx.stages().most_asked();
   if constexpr (Comm::traits.replays) {
     if (comm.replays()) {
@@ -24208,8 +24214,8 @@ class training_context {
                     const parallel::row_holders* among = nullptr, const std::vector<index_range>* where = nullptr) {
     return mean_.mean(*this, attendance_, codec, data, part, among, where);
   }
-  /// All peers of an exchange, by the samples that they say are behind their rows, `own` here: 8 bytes to each.
-  auto told_samples(std::uint64_t own, std::uint64_t part) { return mean_.told_samples(*this, own, part); }
+  /// All peers of an exchange, or those `in` it, by the samples that they say are behind rows, `own` here: 8 bytes to each.
+  auto told_samples(std::uint64_t own, std::uint64_t part, auto* in) { return mean_.told_samples(*this, own, part, in); }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
   result<void> average_with(net::peer_index other, std::span<float> data) {
@@ -27522,6 +27528,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   }
   state_.round_samples = state.round_samples;
   state_.by_pace = state.by_pace;
+  state_.round_seconds = state.round_seconds;
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }
@@ -28840,12 +28847,14 @@ struct compatible {
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it: it must be in what they exchange then or later. Use comm::periodic, comm::rounds "
-                "of pseudo-gradients or parameters, comm::mirrors, or comm::async_parameter_server. "
+                "of pseudo-gradients or parameters after a number of steps, comm::mirrors, or "
+                "comm::async_parameter_server. "
                 "docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters, with an exchange that "
-                "remembers no factors; two of these by comm::stacked, one of which may divide batches; comm::mirrors; or "
+                "remembers no factors, and by the clock only if it is waited for at once; two of these by comm::stacked, "
+                "one of which may divide batches; comm::mirrors; or "
                 "comm::async_parameter_server. "
                 "docs/reference/rules.md#c7");
   static_assert(

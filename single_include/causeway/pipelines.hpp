@@ -1935,10 +1935,7 @@ class rng {
   /// whatever its logarithm is.
   CAUSEWAY_DECL float normal() noexcept;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(seed_, stream_, position_);
-  }
+  void serialize(auto& ar) { ar(seed_, stream_, position_); }
 
   friend constexpr bool operator==(const rng&, const rng&) = default;
 
@@ -2807,7 +2804,7 @@ concept DrawsPeers = requires(P& p, Context& ctx) {
 
 /// With comm_traits::divides_batches. `part_of_batch`: the sequences of each batch that are this peer's in the next step,
 /// or none where all have as many. `parts_for`: of pipelines of these speeds (0: unknown), each one's part of a batch in
-/// micro-batches; nothing where all have as many.
+/// micro-batches; nothing: as the recovery shares them out.
 template <class P>
 concept DividesBatches = requires(P& p, const std::vector<double>& speeds) {
   { p.part_of_batch() } -> ConvertibleTo<std::optional<index_range>>;
@@ -22179,10 +22176,7 @@ class arrival_statistics {
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
 
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(mean_, deviation_, count_);
-  }
+  void serialize(auto& ar) { ar(mean_, deviation_, count_); }
 
  private:
   CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
@@ -26152,10 +26146,11 @@ struct exchange_state {
   std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
   /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
   std::function<result<void>(const block_holders&)> meet_holders{};
-  std::uint64_t round_samples = 0;  ///< as shared_state's
-  bool by_pace = false;             ///< likewise
-  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
-  /// same.
+  std::uint64_t round_samples = 0;        ///< as shared_state's
+  bool by_pace = false;                   ///< likewise
+  std::optional<double> round_seconds{};  ///< likewise
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: as
+  /// the recovery shares them out.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
   std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
   std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
@@ -27523,8 +27518,8 @@ namespace detail {
 
 CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
 
-/// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots has it. errc::unsupported:
-/// these are not as many as there are micro-batches.
+/// Each replica's part of a batch in a round that begins: by its speed, with paths as shares_of_slots has it, else the one
+/// that the recovery chose. errc::unsupported: these are not as many as there are micro-batches.
 CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
                                                    std::span<const cohort_member> members, std::uint32_t paths,
                                                    const parts_by_speed& parts_for);
@@ -27549,12 +27544,8 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
   for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
-    if constexpr (stage::cut_apart<Recovery>) {
-      CAUSEWAY_TRY(made.layout.check(g.layers, g.micro_batches));  // its shares are the recovery's
-      made.names.assign(made.layout.replicas.size(), 0);
-      return made;
-    }
-    CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
+    CAUSEWAY_TRY(made.layout.check(g.layers, g.micro_batches));
+    if constexpr (!stage::cut_apart<Recovery>) CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
     CAUSEWAY_TRY(detail::share_out(made.layout, g, members, paths, parts_for));
     made.names.assign(made.layout.replicas.size(), 0);
     return made;
@@ -27639,14 +27630,17 @@ CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_
 CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
                                      std::span<const cohort_member> members, std::uint32_t paths,
                                      const parts_by_speed& parts_for) {
-  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
   std::vector<std::size_t> parts;
   if (parts_for) {
     std::vector<double> speeds;
     for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
     parts = parts_for(speeds);
   }
-  if (parts.empty()) parts.assign(even.begin(), even.end());
+  if (parts.empty() && paths == 0) return {};
+  if (parts.empty()) {
+    const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
+    parts.assign(even.begin(), even.end());
+  }
   for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
   const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
   if (paths > 0 || all == g.micro_batches) return {};
@@ -29019,6 +29013,116 @@ CAUSEWAY_DECL replica_evaluations evaluations_in(const stage::replica& r, const 
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COHORT_EXCHANGE_IPP
 #endif
 
+// ---- causeway/parallel/elastic/counted_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COUNTED_STEPS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COUNTED_STEPS_HPP
+
+// How many steps the replicas of an attempt have made together since the last exchange, where each goes at its own pace:
+// the first stage of each tells those of the others, as long as they are too few.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer, for the trainer's thread. What is under way ends with it.
+class counted_steps {
+ public:
+  /// Another attempt: `transport` leads to its peers, and must stay where it is. `others`: those who count, too.
+  CAUSEWAY_DECL void begin(net::any_transport& transport, const net::message_id& id,
+                           std::span<const net::peer_index> others);
+
+  /// This replica has made `own`: whether all together have made `enough`, as far as was heard. Tells the others, 8 bytes
+  /// to each, until that is so. Without waiting.
+  CAUSEWAY_DECL bool reach(std::uint64_t own, std::uint64_t enough);
+
+ private:
+  struct word {
+    net::peer_index peer = 0;
+    std::uint64_t number = 0;  // of the one that comes next
+    std::uint64_t steps = 0;   // that the last one said
+    std::uint64_t room = 0;
+    net::scoped_operation operation{};
+  };
+  struct said {
+    std::uint64_t steps = 0;
+    net::scoped_operation operation{};
+  };
+
+  CAUSEWAY_DECL void listen(word& w);
+  CAUSEWAY_DECL void tell(std::uint64_t own);
+  CAUSEWAY_DECL [[nodiscard]] net::message_id named(std::uint64_t number) const;
+
+  net::any_transport* transport_ = nullptr;
+  net::message_id id_;
+  std::vector<word> heard_;  // of each of the others
+  std::deque<said> said_;    // and is under way; they stay where they are
+  std::uint64_t told_ = 0;   // words to each
+  bool reached_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_COUNTED_STEPS_HPP
+
+// ---- causeway/parallel/elastic/impl/counted_steps.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COUNTED_STEPS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COUNTED_STEPS_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void counted_steps::begin(net::any_transport& transport, const net::message_id& id,
+                                        std::span<const net::peer_index> others) {
+  said_.clear();
+  heard_.clear();
+  transport_ = &transport;
+  id_ = id;
+  told_ = 0;
+  reached_ = false;
+  for (const net::peer_index peer : others) heard_.push_back({.peer = peer});
+  for (word& w : heard_) listen(w);  // which stay where they are
+}
+
+CAUSEWAY_DECL bool counted_steps::reach(std::uint64_t own, std::uint64_t enough) {
+  std::uint64_t sum = own;
+  for (word& w : heard_) {
+    while (w.operation.started() && w.operation.done()) {
+      const auto size = w.operation.wait(no_deadline);
+      if (!size || *size != sizeof w.room) break;  // the attempt is over, or whoever that is says nothing more
+      w.steps = w.room;
+      listen(w);
+    }
+    sum += w.steps;
+  }
+  if (!reached_) tell(own);  // also the step that it is reached with
+  reached_ = sum >= enough;
+  return reached_;
+}
+
+CAUSEWAY_DECL void counted_steps::listen(word& w) {
+  const auto room = std::as_writable_bytes(std::span{&w.room, 1});
+  w.operation = {*transport_, transport_->receive(w.peer, named(w.number++), room)};
+}
+
+CAUSEWAY_DECL void counted_steps::tell(std::uint64_t own) {
+  while (!said_.empty() && said_.front().operation.done()) said_.pop_front();
+  const net::message_id id = named(told_++);
+  for (const word& w : heard_) {
+    said& one = said_.emplace_back();
+    one.steps = own;
+    one.operation = {*transport_, transport_->send(w.peer, id, std::as_bytes(std::span{&one.steps, 1}))};
+  }
+}
+
+CAUSEWAY_DECL net::message_id counted_steps::named(std::uint64_t number) const {
+  net::message_id id = id_;
+  id.step = mix(id_.step, number + 1);
+  return id;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COUNTED_STEPS_IPP
+#endif
+
 // ---- causeway/parallel/elastic/exchange_arrivals.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_EXCHANGE_ARRIVALS_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_EXCHANGE_ARRIVALS_HPP
@@ -29567,6 +29671,7 @@ struct pipeline_peer {
     source_channel = 9,
     done_channel = 10,
     here_channel = 12,
+    counts_channel = 13,
     saved_channel = 14,
     memory_channel = 16
   };
@@ -29593,6 +29698,7 @@ struct pipeline_peer {
   std::uint64_t made_up_blocks = 0;
   std::vector<float> shared_before{};  ///< see note_shared
   exchange_arrivals arrivals{};        ///< where replicas take steps of their own
+  counted_steps counted{};             ///< likewise
   std::uint64_t in_vain = 0;           ///< the state of the run in which it was called away last
 
   [[nodiscard]] const step_record& record() const { return group->record(); }
@@ -29639,6 +29745,10 @@ struct pipeline_peer {
   /// the attempt, which must all call it, equally often. 8 bytes a value to each.
   CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options);
   [[nodiscard]] bool is_first_stage() const noexcept { return assignment != nullptr && place.rank == 0; }
+  /// Whether it computes the model's first block in its replica: where the first stage was lost, its shadow does.
+  [[nodiscard]] bool computes_first() const {
+    return assignment != nullptr && computer_of(layout.replicas[place.replica], 0) == identity();
+  }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
@@ -29784,6 +29894,8 @@ struct pipeline_peer {
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;
+  /// Who comes to the exchange at the attempt's end, and what replicas have made till then, is listened to from now on.
+  CAUSEWAY_DECL void begin_arrivals();
   /// A policy whose peers talk between two exchanges is told who holds the same blocks, once in an attempt. `going_on`:
   /// [slot] the cohorts that do; 0: a new one.
   CAUSEWAY_DECL result<void> meet_holders(const std::vector<std::uint64_t>& going_on);
@@ -29967,6 +30079,17 @@ CAUSEWAY_DECL std::uint64_t pipeline_peer::new_cohort(std::size_t slot) const {
   return mix(record().state, mix(attempt.round, attempt.attempt), slot + 1);
 }
 
+CAUSEWAY_DECL void pipeline_peer::begin_arrivals() {
+  arrivals.begin(*attempt.transport, named(here_channel));
+  if (!group->state().round_seconds) return;
+  std::vector<net::peer_index> others;  // who computes the first block of the other replicas
+  for (std::size_t r = 0; r < layout.replicas.size() && computes_first(); ++r) {
+    const stage::replica& other = layout.replicas[r];
+    if (r != place.replica && !other.assignments.empty()) others.push_back(index_of.at(computer_of(other, 0)));
+  }
+  counted.begin(*attempt.transport, named(counts_channel), others);
+}
+
 CAUSEWAY_DECL result<void> pipeline_peer::meet_holders(const std::vector<std::uint64_t>& going_on) {
   if (!group->state().meet_holders) return {};
   exchange_entry with = entry();
@@ -30060,19 +30183,23 @@ class cohort_progress {
   }
   /// Of a policy whose rounds are `round_samples` of all replicas together (0: they are others): whether one ends with a
   /// step on a global batch of `samples`. It does as soon as one replica has made as many steps as that is batches, and
-  /// after the step under way where peers came or went in the middle of it.
-  [[nodiscard]] bool ends_round(std::uint64_t round_samples, std::uint64_t samples) const noexcept {
-    return round_samples > 0 && (in_round_ || (now_.steps + 1) * samples >= round_samples);
+  /// after the step under way where peers came or went in the middle of it. Not by the clock: see `trained`.
+  [[nodiscard]] bool ends_round(const exchange_state& policy, std::uint64_t samples) const noexcept {
+    if (policy.round_samples == 0 || policy.round_seconds) return false;
+    return in_round_ || (now_.steps + 1) * samples >= policy.round_samples;
   }
+  /// How long the steps of this round took, with the one under way, in seconds.
+  [[nodiscard]] double trained(time_point now) const { return trained_ + seconds(now - began_); }
   /// Makes a step on so many samples, and gives it its time: `deadline` is the attempt's. Only one that is made in one go,
   /// and here, says how quick the replica is.
   template <class Make>
   result<double> timed(auto& clock, time_point& deadline, std::uint64_t samples, const Make& make) {
     const bool whole = !std::exchange(under_way_, true) && !told_;
-    const time_point began = clock.now();
-    deadline = due(began, deadline);
+    began_ = clock.now();
+    deadline = due(began_, deadline);
     const result<double> loss = make();
-    const duration took = clock.now() - began;
+    const duration took = clock.now() - began_;
+    trained_ += seconds(took);
     if (!loss && loss.error().code == errc::timeout) step_times_.overdue(took);
     if (!loss) return loss;
     under_way_ = false;
@@ -30132,13 +30259,14 @@ class cohort_progress {
   void exchanged(std::uint64_t state) noexcept {
     now_ = {.state = state};
     rested_ = false;
+    trained_ = 0;
     if (seconds_ > 0) speed_ = std::exchange(samples_, 0.0) / std::exchange(seconds_, 0.0);
   }
 
   void serialize(auto& ar) {
     ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, now_.exchanges, computes_.first,
        computes_.last);
-    ar(now_.first, now_.share, speed_, samples_, seconds_);
+    ar(now_.first, now_.share, speed_, samples_, seconds_, trained_);
   }
 
  private:
@@ -30154,6 +30282,8 @@ class cohort_progress {
   bool under_way_ = false;            // a step, also one that is to be tried again
   double samples_ = 0, seconds_ = 0;  // of steps since the last exchange, and how long they took
   double speed_ = 0;                  // from there to the one before
+  double trained_ = 0;                // seconds, in steps of this round, whatever became of them
+  time_point began_{};                // the step under way
   std::uint64_t given_up_steps_ = 0;
   net::arrival_statistics step_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
 };
@@ -30207,6 +30337,7 @@ CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64
   const step_record& record = peer.record();
   const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_ || rested_;
   given_up_steps_ += now_.steps;
+  trained_ = 0;
   told_ = spoilt_ = rested_ = under_way_ = false;
   now_ = {.state = record.state, .evaluated = anew ? 0 : now_.evaluated};
   go_on_with(peer);
@@ -31644,8 +31775,18 @@ struct replica_step {
   [[nodiscard]] double tokens(const batch& b) const {
     return static_cast<double>(b.tokens()) * replica().micro_batches / static_cast<double>(micro_batches);
   }
-  /// Whether an exchange comes after it, as far as is known now: others may have come to one that waits for nobody's count.
-  [[nodiscard]] bool ends_round() const { return is_last || (peer.group->state().by_pace && peer.arrivals.any()); }
+  /// Whether an exchange comes after it, as far as is known now: others may have come to one that waits for nobody's count,
+  /// or it is time for it.
+  [[nodiscard]] bool ends_round(auto& ctx) const {
+    return is_time(ctx) || is_last || (peer.group->state().by_pace && peer.arrivals.any());
+  }
+  /// By the clock of who computes the replica's first block, where rounds go by that.
+  [[nodiscard]] bool is_time(auto& ctx) const {
+    const exchange_state& policy = peer.group->state();
+    if (!policy.round_seconds || !peer.computes_first()) return false;
+    const bool enough = peer.counted.reach(progress.now().steps + 1, policy.round_samples);
+    return enough && progress.trained(ctx.clock().now()) >= *policy.round_seconds;
+  }
   /// Values that are not finite: the replica's round is given up.
   error leave_to_others(auto& ctx, const error& why) const {
     progress.spoil();
@@ -31714,7 +31855,8 @@ class flushed_steps {
     CAUSEWAY_ASSIGN(const float norm, complete_table(ctx, s.peer, steps, own));
     CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, steps));
     s.progress.end_gradient(name_of_row(s.replica()));
-    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, steps + 1, {loss, double{norm}, s.ends_round()}));
+    CAUSEWAY_ASSIGN(const replica_sums all,
+                    sums_of_replica(ctx, s.peer, steps + 1, {loss, double{norm}, s.ends_round(ctx)}));
     s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
     return {};
   }
@@ -32092,7 +32234,8 @@ class streamed_steps {
       if (forwards_ == i) {
         const batch piece = b.slice((at + i) * shape_.sequences, shape_.sequences);
         const std::uint64_t dropout = pipeline_peer::dropout_of(ctx.step(), at + i, 1).front();
-        const bool ends = i + 1 == pieces_ && s.ends_round();  // the first stage says so, and all others hear it from there
+        const bool ends =
+            i + 1 == pieces_ && s.ends_round(ctx);  // the first stage says so, and all others hear it from there
         CAUSEWAY_TRY(stream.forward(ctx.model(), s.codec, first + i, piece, dropout, ends));
         ++forwards_;
       }
@@ -33755,7 +33898,7 @@ class local_pipeline {
                                           .cut_apart = stage::cut_apart<Recovery>,
                                           .rows_in_parts = exchanges_blocks<Recovery, steps_type>,
                                           .detours = stage::Rerouting<Recovery>};
-  static constexpr std::uint32_t state_version = 4;
+  static constexpr std::uint32_t state_version = 5;
 
   explicit local_pipeline(local_pipeline_options options = {}, Recovery recovery = Recovery{},
                           Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -33933,7 +34076,7 @@ class local_pipeline {
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
     if (was_assigned && !goes_on) CAUSEWAY_TRY(steps_.begin_replica(ctx, peer_));
-    peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
+    peer_.begin_arrivals();
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
     known_evaluations_ = {};
     if (was_assigned)
@@ -33974,7 +34117,7 @@ class local_pipeline {
   [[nodiscard]] bool is_last(auto& ctx) const {
     const exchange_state& policy = peer_.group->state();
     if (ends_at(ctx.step() + 1) || policy.exchanges_next()) return true;
-    if (policy.by_pace) return progress_.ends_round(policy.round_samples, sequences_);
+    if (policy.by_pace) return progress_.ends_round(policy, sequences_);
     const std::uint64_t samples = (ctx.step() + 1 - peer_.record().step) * sequences_;
     return (policy.round_samples > 0 && samples >= policy.round_samples) || peer_.record().state != progress_.now().state;
   }
@@ -43589,6 +43732,8 @@ struct shared_state {
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
   bool by_pace = false;  ///< they come when the quickest has done enough
+  /// Or when it has trained so long, and all together have made so many steps as `round_samples` says then.
+  std::optional<double> round_seconds{};
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
   parallel::exchange_state exchange{};  ///< what the policy keeps, and does for who has a part of the model
@@ -44166,6 +44311,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   }
   state_.round_samples = state.round_samples;
   state_.by_pace = state.by_pace;
+  state_.round_seconds = state.round_seconds;
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }

@@ -864,10 +864,7 @@ class rng {
   /// whatever its logarithm is.
   CAUSEWAY_DECL float normal() noexcept;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(seed_, stream_, position_);
-  }
+  void serialize(auto& ar) { ar(seed_, stream_, position_); }
 
   friend constexpr bool operator==(const rng&, const rng&) = default;
 

@@ -2494,10 +2494,7 @@ class rng {
   /// whatever its logarithm is.
   CAUSEWAY_DECL float normal() noexcept;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(seed_, stream_, position_);
-  }
+  void serialize(auto& ar) { ar(seed_, stream_, position_); }
 
   friend constexpr bool operator==(const rng&, const rng&) = default;
 
@@ -7593,14 +7590,9 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
   {bool{F::single}};
 };
 
-/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last, and one more
-/// for a table that both ends share, the segment `table`; what is not here is empty.
-CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
-                                                                std::size_t length, std::size_t layers, bool shares_table,
-                                                                std::size_t table);
-
-/// The same of a model that is cut: each of the `fragments` of the whole model block by block, without those that are empty
-/// wherever they are.
+/// Each of the `fragments` of a whole model as many as it has blocks, without those that are empty wherever they are. What
+/// stands before the first block or behind the last is of these; a table that both ends share is a block of its own, the
+/// last. Of the part with these segments, `length` values.
 CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
                                                                 std::size_t length, const whole_model& of,
                                                                 std::span<const fragment> fragments);
@@ -7611,24 +7603,20 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const 
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
-  bool by_block = false;
-  if constexpr (requires { ctx.membership().rows_by_block(), ctx.model().shares_table(); }) {
-    by_block = ctx.membership().rows_by_block();
-    if (F::single && by_block) {
-      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()),
-                           ctx.model().shares_table(), ctx.model().tied_table());
+  if constexpr (requires { ctx.model().declared_parameters(); }) {
+    bool by_block = false;
+    if constexpr (requires { ctx.membership().rows_by_block(); }) by_block = ctx.membership().rows_by_block();
+    if (by_block || !F::single) {
+      const parameter_store all = ctx.model().declared_parameters();
+      whole_model of{all.segments(), static_cast<std::size_t>(all.length()),
+                     static_cast<std::size_t>(ctx.model().blocks())};
+      if (!by_block) return detail::numbered(fragments.cut(view.segments, view.values.size(), of));
+      CAUSEWAY_ASSIGN(const auto cut, fragments.cut(of.segments, of.length, of));
+      if constexpr (requires { ctx.model().shares_table(); }) of.shares_table = ctx.model().shares_table();
+      return single_blocks(view.segments, view.values.size(), of, cut);
     }
   }
-  if constexpr (!F::single && requires { ctx.model().declared_parameters(); }) {
-    const parameter_store all = ctx.model().declared_parameters();
-    whole_model of{all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())};
-    if (!by_block) return detail::numbered(fragments.cut(view.segments, view.values.size(), of));
-    CAUSEWAY_ASSIGN(const auto cut, fragments.cut(of.segments, of.length, of));
-    if constexpr (requires { ctx.model().shares_table(); }) of.shares_table = ctx.model().shares_table();
-    return single_blocks(view.segments, view.values.size(), of, cut);
-  } else {
-    return detail::numbered(fragments.cut(view.segments, view.values.size(), whole_model{}));
-  }
+  return detail::numbered(fragments.cut(view.segments, view.values.size(), whole_model{}));
 }
 
 namespace detail {
@@ -7803,14 +7791,6 @@ CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, 
 }}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
-
-CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
-                                                  std::size_t layers, bool shares_table, std::size_t table) {
-  auto all = detail::cut_by(segments, length, layers + (shares_table ? 1 : 0),
-                            [&](std::size_t s) { return s == table ? layers : detail::block_of(segments[s], layers); });
-  for (std::size_t b = 0; b < all.size(); ++b) all[b].block = b;
-  return all;
-}
 
 CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
                                                   const whole_model& of, std::span<const fragment> fragments) {
@@ -11917,10 +11897,7 @@ class arrival_statistics {
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
 
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(mean_, deviation_, count_);
-  }
+  void serialize(auto& ar) { ar(mean_, deviation_, count_); }
 
  private:
   CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
@@ -13801,7 +13778,7 @@ concept DrawsPeers = requires(P& p, Context& ctx) {
 
 /// With comm_traits::divides_batches. `part_of_batch`: the sequences of each batch that are this peer's in the next step,
 /// or none where all have as many. `parts_for`: of pipelines of these speeds (0: unknown), each one's part of a batch in
-/// micro-batches; nothing where all have as many.
+/// micro-batches; nothing: as the recovery shares them out.
 template <class P>
 concept DividesBatches = requires(P& p, const std::vector<double>& speeds) {
   { p.part_of_batch() } -> ConvertibleTo<std::optional<index_range>>;
@@ -14758,19 +14735,16 @@ constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.b
 /// these, in fragments that are the same ones for all stages. A residual is of the rows that a peer sent, and stays there,
 /// in memory of its own or in the live parameters; so is a row that waits to be sent. Factors that an exchange remembers
 /// are those of a stage: they are forgotten where its holders have not the same, which gradients of one row can do in any
-/// step. Of modules all versions go along.
+/// step. Of modules all versions go along. Pipelines can look at the clock for a policy, and count steps; a gap: results of
+/// such rounds that are a round late.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || (m.trigger_talks && !divides_batches(m))) return false;
+  const bool by_clock = m.meets && m.waits_at_once;
+  if (!elastic(m) || (m.trigger_talks && !divides_batches(m) && !by_clock)) return false;
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
   return !keeps_factors;
 }
 
-/// And whether rows can be of ranges of blocks, where those who exchange one hold different others: whatever is kept is of
-/// a range. Not where batches are divided by speed, since a recovery that cuts shares them out itself.
-constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
-  return moves_with_blocks(m, keeps_factors) && !m.tells && !by_path(m) && (m.before_inner_step || !m.meets);
-}
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
 /// Gradients in every step leave that nothing. Gaps: results that are a round late, own parameters.
 constexpr bool takes_turns(round_mix m) {
@@ -15562,10 +15536,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 struct no_modules {
   result<void> start(auto&&...) { return {}; }
   void keep_in(const memory_source&) {}
+  void list(auto&&...) {}
   void found(auto&&...) {}
-  [[nodiscard]] std::size_t count(auto&&) const { return 0; }
-  [[nodiscard]] std::size_t fragment_of(auto&&, std::size_t) const { return 0; }
+  [[nodiscard]] std::size_t count() const { return 0; }
+  [[nodiscard]] std::size_t cut_of(std::size_t) const { return 0; }
   void invite(auto&&...) {}
+  void weigh(auto&&...) {}
   void serialize(auto&) {}
 };
 
@@ -15576,6 +15552,18 @@ class path_modules {
   using state_list = std::vector<State>;
 
  public:
+  /// There is a state for each module, or where rows are of single blocks for its part in each of them. Before all else.
+  void list(const Group& group, const std::vector<axis::fragment>& cuts) {
+    modules_.clear();
+    cut_of_.clear();
+    for (std::size_t c = 0; c < cuts.size(); ++c) {
+      for (const auto& m : group.modules()) {
+        if (m.fragment != cuts[c].number) continue;
+        modules_.push_back(m);
+        cut_of_.push_back(c);
+      }
+    }
+  }
   /// The modules of a run that begins: all versions of a fragment are what the model has there.
   void found(const state_list& states, const std::vector<axis::fragment>& cuts, std::span<const float> parameters) {
     store_.clear();
@@ -15585,14 +15573,11 @@ class path_modules {
       axis::gather(cut, parameters, std::span<float>{store_}.last(cut.size));
     }
   }
-  [[nodiscard]] std::size_t count(const Group& group) const { return group.modules().size(); }
-  [[nodiscard]] std::size_t fragment_of(const Group& group, std::size_t part) const {
-    return group.modules()[part].fragment;
-  }
+  [[nodiscard]] std::size_t count() const noexcept { return modules_.size(); }
+  [[nodiscard]] std::size_t cut_of(std::size_t part) const { return cut_of_[part]; }
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
     by_group_ = ctx.exchanges_at_once();
-    modules_ = group.modules();
     std::size_t all = 0;
     for (const State& s : states) all += s.size();
     if (all != store_.size()) {
@@ -15622,10 +15607,13 @@ class path_modules {
     const auto those = paths_in(ctx, group, s);
     s.terms.length = group.length_of(those);
     s.terms.contributors = static_cast<std::uint32_t>(those.size());
-    s.terms.members.resize(s.terms.contributors > 0 ? ctx.peers() : 1, ctx.self());
-    if (s.terms.contributors > 0) std::iota(s.terms.members.begin(), s.terms.members.end(), net::peer_index{0});
+    s.terms.members.resize(those.empty() ? 0 : meeting_places{ctx}.count());
+    std::iota(s.terms.members.begin(), s.terms.members.end(), net::peer_index{0});
+  }
+  /// How much this peer's row counts there.
+  void weigh(auto& ctx, const Group& group, State& s) {
     s.terms.weight *= weight(ctx, group, s);
-    s.terms.contributes = s.terms.weight > 0;
+    s.terms.contributes = s.terms.contributes && s.terms.weight > 0;
   }
 
   // ---- who has which path -----------------------------------------------------------------------------------------------
@@ -15703,8 +15691,9 @@ class path_modules {
     if (s.elsewhere || path_ == path_roster::none) return 0;
     if (group.weights.empty() || ctx.result_is_known()) return 1;
     const auto& paths = present(ctx, group);
+    const meeting_places places{ctx};
     double all = 0;
-    for (net::peer_index p = 0; p < paths.size(); ++p) all += paths[p] == path_ ? ctx.share_of(p) : 0.0;
+    for (net::peer_index p = 0; p < paths.size(); ++p) all += paths[p] == path_ ? places.share_of(p) : 0.0;
     return all > 0 ? static_cast<float>(group.weights[path_] / (all * static_cast<double>(paths.size()))) : 0.0F;
   }
   /// Of those who take part in the exchange that was entered.
@@ -15738,7 +15727,8 @@ class path_modules {
 
   source_vector<float> store_;  ///< one module after the other
   path_roster roster_;
-  std::vector<typename Group::module> modules_;
+  std::vector<typename Group::module> modules_;  ///< of each state
+  std::vector<std::size_t> cut_of_;              ///< likewise: where it is a part of
   std::uint32_t path_ = path_roster::none;
   std::vector<std::uint32_t> present_;
   std::uint64_t attempt_ = 0;  ///< that they are of
@@ -16497,7 +16487,7 @@ struct round_state {
 
   /// Where rows are of single blocks: this one goes to and from those who hold its block, of the replicas that meet. Who
   /// keeps a block that another of its replica computes takes what comes of it.
-  void meet_holders(const auto& ctx, bool draws_lots) {
+  void meet_holders(auto& ctx, bool draws_lots) {
     const auto& entry = ctx.entry();
     const auto* const holders = entry.holders_of(cut->block);
     if (holders == nullptr) return;
@@ -16511,7 +16501,8 @@ struct round_state {
       if (peer == ctx.self()) own = holders->shares[i];
     }
     if (terms.members.size() == holders->members.size()) all = 1;
-    terms.weight = all > 0 ? static_cast<float>(own / all * static_cast<double>(terms.members.size())) : 0;
+    const bool by_samples = ctx.contribution().divides_batches();  // those that it is of, which it has already
+    if (own > 0 && !by_samples) terms.weight = static_cast<float>(own / all * static_cast<double>(terms.members.size()));
     terms.only_takes = own == 0;
     terms.contributes = terms.contributes && own > 0;
     if (!draws_lots) terms.contributors = static_cast<std::uint32_t>(terms.members.size());
@@ -16631,14 +16622,15 @@ struct round_state {
       if (!found) found.error().culprit = ctx.self();
       if (!found) return found;
     }
+    const auto* const holders = ctx.entry().holders_of(cut->block);
     if (ctx.contribution().divides_batches() && !ctx.result_is_known()) {
-      CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(terms.contributes ? behind : 0, terms.part));
+      CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(terms.contributes ? behind : 0, terms.part, holders));
       return ctx.mean(recipe.codec, row, terms.part, &told, where);
     }
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(cut->block), where);
+    return ctx.mean(recipe.codec, row, terms.part, holders, where);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
@@ -16729,7 +16721,7 @@ struct round_core {
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
-  static constexpr bool rows_in_parts = rules::rows_in_parts(laws::mix, keeps_factors);
+  static constexpr bool moves_with_blocks = rules::moves_with_blocks(laws::mix, keeps_factors);
   static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -16757,9 +16749,10 @@ struct round_core {
     CAUSEWAY_TRY(check(ctx));
     CAUSEWAY_ASSIGN(cuts, axis::cut_part(fragments, ctx));
     CAUSEWAY_TRY(trigger.check(fragment_count()));
-    if constexpr (requires { group.check_fragments(cuts.size()); }) {
-      CAUSEWAY_TRY(group.check_fragments(cuts.size()));
+    if constexpr (requires { group.check_fragments(fragment_count()); }) {
+      CAUSEWAY_TRY(group.check_fragments(fragment_count()));
     }
+    if (has_modules(ctx)) modules.list(group, cuts);
     memory = row_memory(ctx);
     rows.keep_in(memory);
     for (state& s : states) s.keep_in(memory);
@@ -16835,10 +16828,10 @@ struct round_core {
   [[nodiscard]] static bool has_modules(auto& ctx) { return by_path && ctx.numbered_peers() == 0; }
   /// One for each fragment of each tensor, or for each module.
   [[nodiscard]] std::size_t state_count(auto& ctx) const {
-    return has_modules(ctx) ? modules.count(group) : cuts.size() * content_type::tensor_count;
+    return has_modules(ctx) ? modules.count() : cuts.size() * content_type::tensor_count;
   }
   void place(auto& ctx, state& s) const {
-    s.fragment = has_modules(ctx) ? modules.fragment_of(group, s.part) : s.part % cuts.size();
+    s.fragment = has_modules(ctx) ? modules.cut_of(s.part) : s.part % cuts.size();
     s.tensor = has_modules(ctx) ? 0 : s.part / cuts.size();
   }
 
@@ -16870,7 +16863,7 @@ struct round_core {
   [[nodiscard]] std::size_t fragment_count() const noexcept { return cuts.empty() ? 0 : cuts.back().number + 1; }
   /// Its number among the fragments of all tensors; all blocks of one have the same.
   [[nodiscard]] std::size_t number_of(const state& s) const noexcept {
-    return by_path ? s.part : s.tensor * fragment_count() + cuts[s.fragment].number;
+    return s.tensor * fragment_count() + cuts[s.fragment].number;
   }
   /// Whether it is the first of that number.
   [[nodiscard]] bool leads(const state& s) const noexcept {
@@ -16879,12 +16872,9 @@ struct round_core {
   /// Its number in the trigger's list. Modules of a fragment are exchanged together.
   [[nodiscard]] std::size_t in_schedule(const state& s) const noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
-    if (by_path) return s.fragment;
     return by_tensor && content_type::tensor_count > 1 ? s.tensor : number_of(s);
   }
-  [[nodiscard]] std::size_t schedule_size() const noexcept {
-    return by_path ? cuts.size() : fragment_count() * content_type::tensor_count;
-  }
+  [[nodiscard]] std::size_t schedule_size() const noexcept { return fragment_count() * content_type::tensor_count; }
   /// Inner steps to its next exchange.
   [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), schedule_size()); }
 
@@ -16947,6 +16937,7 @@ struct round_core {
       s.terms.length = has_modules(ctx) ? 1 : group.length(q);
     if (has_modules(ctx)) modules.invite(ctx, group, s);
     s.meet_holders(ctx, !participation_type::always);
+    if (has_modules(ctx)) modules.weigh(ctx, group, s);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);
@@ -17079,10 +17070,7 @@ struct alike_at_end {
     const std::uint64_t part = c.first_part + c.states.size();
     if (rows_of(c) > 1) return mean_of_blocks(ctx, c, part);
     if (ctx.entry().keeps_rows()) return ctx.left_exchange(mean);  // it is there, of several rows
-    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
-    const state& one = c.states.front();
-    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(one.samples + (one.pending ? one.behind : 0), part));
-    return ctx.mean(compress::none{}, mean, part, &told);
+    return mean_of(ctx, c, mean, part, c.cuts.front().block);
   }
 
   /// It goes through: all that is kept of parameters is that mean.
@@ -17097,6 +17085,17 @@ struct alike_at_end {
   }
 
  private:
+  // Where a policy divides batches, by the samples since the last one of those who compute the row.
+  static result<void> mean_of(auto& ctx, Core& c, std::span<float> row, std::uint64_t part, std::size_t block) {
+    const auto* const among = ctx.entry().holders_of(block);
+    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, row, part, among);
+    const state& one = c.states.front();
+    const bool computes = among == nullptr || among->weight_of(ctx.self()) > 0;
+    const std::uint64_t own = computes ? one.samples + (one.pending ? one.behind : 0) : 0;
+    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(own, part, among));
+    return ctx.mean(compress::none{}, row, part, &told);
+  }
+
   // Each among its holders.
   static result<void> mean_of_blocks(auto& ctx, Core& c, std::uint64_t part) {
     auto& row = c.states.front().row;
@@ -17104,8 +17103,7 @@ struct alike_at_end {
       row.resize(f.size);
       CAUSEWAY_TRY(ctx.rows().gather(f.ranges, c.rows.updates(), row));
       const bool is_there = row.empty() || ctx.entry().keeps_rows();
-      const result<void> left =
-          is_there ? ctx.left_exchange(row) : ctx.mean(compress::none{}, row, part, ctx.entry().holders_of(f.block));
+      const result<void> left = is_there ? ctx.left_exchange(row) : mean_of(ctx, c, row, part, f.block);
       CAUSEWAY_TRY(ctx.rows().scatter(f.ranges, row, c.rows.updates()));  // also where others vote without this peer
       CAUSEWAY_TRY(left);
       ++part;
@@ -17290,7 +17288,7 @@ class round_turns {
     CAUSEWAY_TRY(receive(ctx, c, due));
     CAUSEWAY_TRY(apply(ctx, c, due));
     if (ctx.exchanges_at_once()) {
-      passed(std::max(c.at, committed_at_));
+      if (!Core::meets) passed(std::max(c.at, committed_at_));  // else peers have made different steps
       CAUSEWAY_TRY(set_aside(ctx, c, c.at));
     }
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, *due.front());
@@ -17501,9 +17499,11 @@ class round_turns {
     return turn_all(ctx, due);
   }
 
-  /// By the clock. A row that is applied late goes out when half of the time has passed: it has the other half to travel,
-  /// and is reduced in the middle of that. A run's first row is made when peers would meet, and nobody does.
+  /// By the clock, which pipelines look at. A row that is applied late goes out when half of the time has passed: it has
+  /// the other half to travel, and is reduced in the middle of that. A run's first row is made when peers would meet, and
+  /// nobody does.
   result<void> visit_by_clock(auto& ctx, Core& c) {
+    if (ctx.moves_blocks()) return ctx.announce_samples() ? exchange(ctx, c) : result<void>{};
     const bool is_time = c.trigger.is_time(ctx, c.states.front().since);
     due_list due = turn(c);
     const bool first = applies_late && late::is_first(c, *due.front(), c.at);
@@ -17745,10 +17745,10 @@ class rounds : round_rules<Axes...> {
                                       .exchanges_gradients = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-                                      .rounds_over_stages = !laws::mix.meets,
+                                      .rounds_over_stages = true,
                                       .allows_late_steps = laws::allows_late_steps,
-                                      .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
-                                      .rows_in_parts = core_type::rows_in_parts,
+                                      .moves_with_blocks = core_type::moves_with_blocks,
+                                      .rows_in_parts = core_type::moves_with_blocks,
                                       .own_parameters = laws::own_parameters,
                                       .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
@@ -17784,8 +17784,11 @@ class rounds : round_rules<Axes...> {
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
-    if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
-    if (traits.divides_batches && ctx.moves_blocks()) ctx.contribution().divide_batches();
+    if constexpr (core_type::meets) {
+      const auto& o = core_.trigger.options();
+      ctx.contribution().gather_by_clock(o.fewest_steps, o.seconds);
+    }
+    if (laws::mix.tells && ctx.moves_blocks()) ctx.contribution().divide_batches();
     samples_used_ = ctx.contribution().ever();
     CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.start(ctx, core_, begins); }));
     if (measures_speed) left_ = ctx.clock().now();
@@ -17932,8 +17935,8 @@ class rounds : round_rules<Axes...> {
   result<void> forget(auto& ctx) { return blocks().forget(ctx); }
   /// Of results that are a round late: whether a row waits for the next exchange.
   [[nodiscard]] std::optional<bool> row_waits() { return blocks().row_waits(); }
-  /// Whether an exchange comes after the step under way, but for the run's last.
-  [[nodiscard]] bool exchanges_next() { return core_.at + 1 >= turns_.next(core_); }
+  /// Whether an exchange comes after the step under way, but for the run's last, and for those that come by the clock.
+  [[nodiscard]] bool exchanges_next() { return !core_type::meets && core_.at + 1 >= turns_.next(core_); }
 
   [[nodiscard]] rounds another() const { return rounds{core_.axes()}; }  ///< as it was given
   [[nodiscard]] detail::turn_part<core_type> turn_part() { return detail::turn_part<core_type>{core_, turns_}; }
@@ -27473,10 +27476,11 @@ struct exchange_state {
   std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
   /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
   std::function<result<void>(const block_holders&)> meet_holders{};
-  std::uint64_t round_samples = 0;  ///< as shared_state's
-  bool by_pace = false;             ///< likewise
-  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
-  /// same.
+  std::uint64_t round_samples = 0;        ///< as shared_state's
+  bool by_pace = false;                   ///< likewise
+  std::optional<double> round_seconds{};  ///< likewise
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: as
+  /// the recovery shares them out.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
   std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
   std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
@@ -27581,8 +27585,8 @@ namespace detail {
 
 CAUSEWAY_DECL [[nodiscard]] result<void> check_paths(std::uint32_t micro_batches, std::uint32_t paths);
 
-/// Each replica's part of a batch in a round that begins: by its speed, or as shares_of_slots has it. errc::unsupported:
-/// these are not as many as there are micro-batches.
+/// Each replica's part of a batch in a round that begins: by its speed, with paths as shares_of_slots has it, else the one
+/// that the recovery chose. errc::unsupported: these are not as many as there are micro-batches.
 CAUSEWAY_DECL [[nodiscard]] result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
                                                    std::span<const cohort_member> members, std::uint32_t paths,
                                                    const parts_by_speed& parts_for);
@@ -27607,12 +27611,8 @@ result<cohort_layout> arrange_cohorts(Recovery& recovery, const stage::cluster_s
   for (stage::replica& r : made.layout.replicas) r.ring = Recovery::traits.joined_ends;
   if (made.layout.replicas.empty()) {
     CAUSEWAY_ASSIGN(made.layout, recovery.arrange(g));
-    if constexpr (stage::cut_apart<Recovery>) {
-      CAUSEWAY_TRY(made.layout.check(g.layers, g.micro_batches));  // its shares are the recovery's
-      made.names.assign(made.layout.replicas.size(), 0);
-      return made;
-    }
-    CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
+    CAUSEWAY_TRY(made.layout.check(g.layers, g.micro_batches));
+    if constexpr (!stage::cut_apart<Recovery>) CAUSEWAY_TRY(check_alike(made.layout, Recovery::name));
     CAUSEWAY_TRY(detail::share_out(made.layout, g, members, paths, parts_for));
     made.names.assign(made.layout.replicas.size(), 0);
     return made;
@@ -27695,14 +27695,17 @@ CAUSEWAY_DECL result<void> check_paths(std::uint32_t micro_batches, std::uint32_
 CAUSEWAY_DECL result<void> share_out(stage::layout& l, const stage::cluster_snapshot& g,
                                      std::span<const cohort_member> members, std::uint32_t paths,
                                      const parts_by_speed& parts_for) {
-  const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
   std::vector<std::size_t> parts;
   if (parts_for) {
     std::vector<double> speeds;
     for (const stage::replica& r : l.replicas) speeds.push_back(slowest_of(r, g, members));
     parts = parts_for(speeds);
   }
-  if (parts.empty()) parts.assign(even.begin(), even.end());
+  if (parts.empty() && paths == 0) return {};
+  if (parts.empty()) {
+    const auto even = shares_of_slots(g.micro_batches, l.replicas.size(), paths);
+    parts.assign(even.begin(), even.end());
+  }
   for (std::size_t s = 0; s < parts.size(); ++s) l.replicas[s].micro_batches = static_cast<std::uint32_t>(parts[s]);
   const std::size_t all = std::accumulate(parts.begin(), parts.end(), std::size_t{0});
   if (paths > 0 || all == g.micro_batches) return {};
@@ -34707,6 +34710,116 @@ CAUSEWAY_DECL void block_ownership::forget() {
 #endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_BLOCK_OWNERSHIP_IPP
 #endif
 
+// ---- causeway/parallel/elastic/counted_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_COUNTED_STEPS_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_COUNTED_STEPS_HPP
+
+// How many steps the replicas of an attempt have made together since the last exchange, where each goes at its own pace:
+// the first stage of each tells those of the others, as long as they are too few.
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+/// Of one peer, for the trainer's thread. What is under way ends with it.
+class counted_steps {
+ public:
+  /// Another attempt: `transport` leads to its peers, and must stay where it is. `others`: those who count, too.
+  CAUSEWAY_DECL void begin(net::any_transport& transport, const net::message_id& id,
+                           std::span<const net::peer_index> others);
+
+  /// This replica has made `own`: whether all together have made `enough`, as far as was heard. Tells the others, 8 bytes
+  /// to each, until that is so. Without waiting.
+  CAUSEWAY_DECL bool reach(std::uint64_t own, std::uint64_t enough);
+
+ private:
+  struct word {
+    net::peer_index peer = 0;
+    std::uint64_t number = 0;  // of the one that comes next
+    std::uint64_t steps = 0;   // that the last one said
+    std::uint64_t room = 0;
+    net::scoped_operation operation{};
+  };
+  struct said {
+    std::uint64_t steps = 0;
+    net::scoped_operation operation{};
+  };
+
+  CAUSEWAY_DECL void listen(word& w);
+  CAUSEWAY_DECL void tell(std::uint64_t own);
+  CAUSEWAY_DECL [[nodiscard]] net::message_id named(std::uint64_t number) const;
+
+  net::any_transport* transport_ = nullptr;
+  net::message_id id_;
+  std::vector<word> heard_;  // of each of the others
+  std::deque<said> said_;    // and is under way; they stay where they are
+  std::uint64_t told_ = 0;   // words to each
+  bool reached_ = false;
+};
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_COUNTED_STEPS_HPP
+
+// ---- causeway/parallel/elastic/impl/counted_steps.ipp ----
+#if !defined(CAUSEWAY_COMPILED) || defined(CAUSEWAY_IMPLEMENTATION)
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_IMPL_COUNTED_STEPS_IPP
+#define CAUSEWAY_PARALLEL_ELASTIC_IMPL_COUNTED_STEPS_IPP
+
+namespace causeway { inline namespace CAUSEWAY_ABI { namespace parallel {
+
+CAUSEWAY_DECL void counted_steps::begin(net::any_transport& transport, const net::message_id& id,
+                                        std::span<const net::peer_index> others) {
+  said_.clear();
+  heard_.clear();
+  transport_ = &transport;
+  id_ = id;
+  told_ = 0;
+  reached_ = false;
+  for (const net::peer_index peer : others) heard_.push_back({.peer = peer});
+  for (word& w : heard_) listen(w);  // which stay where they are
+}
+
+CAUSEWAY_DECL bool counted_steps::reach(std::uint64_t own, std::uint64_t enough) {
+  std::uint64_t sum = own;
+  for (word& w : heard_) {
+    while (w.operation.started() && w.operation.done()) {
+      const auto size = w.operation.wait(no_deadline);
+      if (!size || *size != sizeof w.room) break;  // the attempt is over, or whoever that is says nothing more
+      w.steps = w.room;
+      listen(w);
+    }
+    sum += w.steps;
+  }
+  if (!reached_) tell(own);  // also the step that it is reached with
+  reached_ = sum >= enough;
+  return reached_;
+}
+
+CAUSEWAY_DECL void counted_steps::listen(word& w) {
+  const auto room = std::as_writable_bytes(std::span{&w.room, 1});
+  w.operation = {*transport_, transport_->receive(w.peer, named(w.number++), room)};
+}
+
+CAUSEWAY_DECL void counted_steps::tell(std::uint64_t own) {
+  while (!said_.empty() && said_.front().operation.done()) said_.pop_front();
+  const net::message_id id = named(told_++);
+  for (const word& w : heard_) {
+    said& one = said_.emplace_back();
+    one.steps = own;
+    one.operation = {*transport_, transport_->send(w.peer, id, std::as_bytes(std::span{&one.steps, 1}))};
+  }
+}
+
+CAUSEWAY_DECL net::message_id counted_steps::named(std::uint64_t number) const {
+  net::message_id id = id_;
+  id.step = mix(id_.step, number + 1);
+  return id;
+}
+
+}}}  // namespace causeway::CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_IMPL_COUNTED_STEPS_IPP
+#endif
+
 // ---- causeway/parallel/elastic/exchange_arrivals.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_EXCHANGE_ARRIVALS_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_EXCHANGE_ARRIVALS_HPP
@@ -35337,6 +35450,7 @@ struct pipeline_peer {
     source_channel = 9,
     done_channel = 10,
     here_channel = 12,
+    counts_channel = 13,
     saved_channel = 14,
     memory_channel = 16
   };
@@ -35363,6 +35477,7 @@ struct pipeline_peer {
   std::uint64_t made_up_blocks = 0;
   std::vector<float> shared_before{};  ///< see note_shared
   exchange_arrivals arrivals{};        ///< where replicas take steps of their own
+  counted_steps counted{};             ///< likewise
   std::uint64_t in_vain = 0;           ///< the state of the run in which it was called away last
 
   [[nodiscard]] const step_record& record() const { return group->record(); }
@@ -35409,6 +35524,10 @@ struct pipeline_peer {
   /// the attempt, which must all call it, equally often. 8 bytes a value to each.
   CAUSEWAY_DECL result<void> sum(std::span<double> values, collective::collective_options options);
   [[nodiscard]] bool is_first_stage() const noexcept { return assignment != nullptr && place.rank == 0; }
+  /// Whether it computes the model's first block in its replica: where the first stage was lost, its shadow does.
+  [[nodiscard]] bool computes_first() const {
+    return assignment != nullptr && computer_of(layout.replicas[place.replica], 0) == identity();
+  }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
@@ -35554,6 +35673,8 @@ struct pipeline_peer {
 
   /// What names the cohort that begins in a slot of `layout` in this attempt.
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t new_cohort(std::size_t slot) const;
+  /// Who comes to the exchange at the attempt's end, and what replicas have made till then, is listened to from now on.
+  CAUSEWAY_DECL void begin_arrivals();
   /// A policy whose peers talk between two exchanges is told who holds the same blocks, once in an attempt. `going_on`:
   /// [slot] the cohorts that do; 0: a new one.
   CAUSEWAY_DECL result<void> meet_holders(const std::vector<std::uint64_t>& going_on);
@@ -35735,6 +35856,17 @@ CAUSEWAY_DECL exchange_entry pipeline_peer::entry(row_shares with, bool last) co
 
 CAUSEWAY_DECL std::uint64_t pipeline_peer::new_cohort(std::size_t slot) const {
   return mix(record().state, mix(attempt.round, attempt.attempt), slot + 1);
+}
+
+CAUSEWAY_DECL void pipeline_peer::begin_arrivals() {
+  arrivals.begin(*attempt.transport, named(here_channel));
+  if (!group->state().round_seconds) return;
+  std::vector<net::peer_index> others;  // who computes the first block of the other replicas
+  for (std::size_t r = 0; r < layout.replicas.size() && computes_first(); ++r) {
+    const stage::replica& other = layout.replicas[r];
+    if (r != place.replica && !other.assignments.empty()) others.push_back(index_of.at(computer_of(other, 0)));
+  }
+  counted.begin(*attempt.transport, named(counts_channel), others);
 }
 
 CAUSEWAY_DECL result<void> pipeline_peer::meet_holders(const std::vector<std::uint64_t>& going_on) {
@@ -41042,19 +41174,23 @@ class cohort_progress {
   }
   /// Of a policy whose rounds are `round_samples` of all replicas together (0: they are others): whether one ends with a
   /// step on a global batch of `samples`. It does as soon as one replica has made as many steps as that is batches, and
-  /// after the step under way where peers came or went in the middle of it.
-  [[nodiscard]] bool ends_round(std::uint64_t round_samples, std::uint64_t samples) const noexcept {
-    return round_samples > 0 && (in_round_ || (now_.steps + 1) * samples >= round_samples);
+  /// after the step under way where peers came or went in the middle of it. Not by the clock: see `trained`.
+  [[nodiscard]] bool ends_round(const exchange_state& policy, std::uint64_t samples) const noexcept {
+    if (policy.round_samples == 0 || policy.round_seconds) return false;
+    return in_round_ || (now_.steps + 1) * samples >= policy.round_samples;
   }
+  /// How long the steps of this round took, with the one under way, in seconds.
+  [[nodiscard]] double trained(time_point now) const { return trained_ + seconds(now - began_); }
   /// Makes a step on so many samples, and gives it its time: `deadline` is the attempt's. Only one that is made in one go,
   /// and here, says how quick the replica is.
   template <class Make>
   result<double> timed(auto& clock, time_point& deadline, std::uint64_t samples, const Make& make) {
     const bool whole = !std::exchange(under_way_, true) && !told_;
-    const time_point began = clock.now();
-    deadline = due(began, deadline);
+    began_ = clock.now();
+    deadline = due(began_, deadline);
     const result<double> loss = make();
-    const duration took = clock.now() - began;
+    const duration took = clock.now() - began_;
+    trained_ += seconds(took);
     if (!loss && loss.error().code == errc::timeout) step_times_.overdue(took);
     if (!loss) return loss;
     under_way_ = false;
@@ -41114,13 +41250,14 @@ class cohort_progress {
   void exchanged(std::uint64_t state) noexcept {
     now_ = {.state = state};
     rested_ = false;
+    trained_ = 0;
     if (seconds_ > 0) speed_ = std::exchange(samples_, 0.0) / std::exchange(seconds_, 0.0);
   }
 
   void serialize(auto& ar) {
     ar(now_.state, now_.cohort, now_.steps, now_.norm, now_.loss, now_.slots, now_.slot, now_.exchanges, computes_.first,
        computes_.last);
-    ar(now_.first, now_.share, speed_, samples_, seconds_);
+    ar(now_.first, now_.share, speed_, samples_, seconds_, trained_);
   }
 
  private:
@@ -41136,6 +41273,8 @@ class cohort_progress {
   bool under_way_ = false;            // a step, also one that is to be tried again
   double samples_ = 0, seconds_ = 0;  // of steps since the last exchange, and how long they took
   double speed_ = 0;                  // from there to the one before
+  double trained_ = 0;                // seconds, in steps of this round, whatever became of them
+  time_point began_{};                // the step under way
   std::uint64_t given_up_steps_ = 0;
   net::arrival_statistics step_times_{{.floor = std::chrono::seconds{10}, .cap = std::chrono::hours{24}}};
 };
@@ -41189,6 +41328,7 @@ CAUSEWAY_DECL bool cohort_progress::join_cohort(pipeline_peer& peer, std::uint64
   const step_record& record = peer.record();
   const bool anew = now_.state != record.state || now_.steps > 0 || step != record.step || spoilt_ || rested_;
   given_up_steps_ += now_.steps;
+  trained_ = 0;
   told_ = spoilt_ = rested_ = under_way_ = false;
   now_ = {.state = record.state, .evaluated = anew ? 0 : now_.evaluated};
   go_on_with(peer);
@@ -41467,8 +41607,18 @@ struct replica_step {
   [[nodiscard]] double tokens(const batch& b) const {
     return static_cast<double>(b.tokens()) * replica().micro_batches / static_cast<double>(micro_batches);
   }
-  /// Whether an exchange comes after it, as far as is known now: others may have come to one that waits for nobody's count.
-  [[nodiscard]] bool ends_round() const { return is_last || (peer.group->state().by_pace && peer.arrivals.any()); }
+  /// Whether an exchange comes after it, as far as is known now: others may have come to one that waits for nobody's count,
+  /// or it is time for it.
+  [[nodiscard]] bool ends_round(auto& ctx) const {
+    return is_time(ctx) || is_last || (peer.group->state().by_pace && peer.arrivals.any());
+  }
+  /// By the clock of who computes the replica's first block, where rounds go by that.
+  [[nodiscard]] bool is_time(auto& ctx) const {
+    const exchange_state& policy = peer.group->state();
+    if (!policy.round_seconds || !peer.computes_first()) return false;
+    const bool enough = peer.counted.reach(progress.now().steps + 1, policy.round_samples);
+    return enough && progress.trained(ctx.clock().now()) >= *policy.round_seconds;
+  }
   /// Values that are not finite: the replica's round is given up.
   error leave_to_others(auto& ctx, const error& why) const {
     progress.spoil();
@@ -41537,7 +41687,8 @@ class flushed_steps {
     CAUSEWAY_ASSIGN(const float norm, complete_table(ctx, s.peer, steps, own));
     CAUSEWAY_TRY(give_gradient_to_shadows(ctx, s.peer, steps));
     s.progress.end_gradient(name_of_row(s.replica()));
-    CAUSEWAY_ASSIGN(const replica_sums all, sums_of_replica(ctx, s.peer, steps + 1, {loss, double{norm}, s.ends_round()}));
+    CAUSEWAY_ASSIGN(const replica_sums all,
+                    sums_of_replica(ctx, s.peer, steps + 1, {loss, double{norm}, s.ends_round(ctx)}));
     s.progress.note_sums(all.loss, all.norm, all.exchanges);  // the others have theirs, and move when they hear of it
     return {};
   }
@@ -41739,7 +41890,8 @@ class streamed_steps {
       if (forwards_ == i) {
         const batch piece = b.slice((at + i) * shape_.sequences, shape_.sequences);
         const std::uint64_t dropout = pipeline_peer::dropout_of(ctx.step(), at + i, 1).front();
-        const bool ends = i + 1 == pieces_ && s.ends_round();  // the first stage says so, and all others hear it from there
+        const bool ends =
+            i + 1 == pieces_ && s.ends_round(ctx);  // the first stage says so, and all others hear it from there
         CAUSEWAY_TRY(stream.forward(ctx.model(), s.codec, first + i, piece, dropout, ends));
         ++forwards_;
       }
@@ -41873,7 +42025,7 @@ class local_pipeline {
                                           .cut_apart = stage::cut_apart<Recovery>,
                                           .rows_in_parts = exchanges_blocks<Recovery, steps_type>,
                                           .detours = stage::Rerouting<Recovery>};
-  static constexpr std::uint32_t state_version = 4;
+  static constexpr std::uint32_t state_version = 5;
 
   explicit local_pipeline(local_pipeline_options options = {}, Recovery recovery = Recovery{},
                           Schedule schedule = Schedule{}, Codec codec = Codec{})
@@ -42051,7 +42203,7 @@ class local_pipeline {
     const bool on_another_path = peer_.follow_path();
     if ((!ready || on_another_path) && !goes_on) blocks.begin_from_shared(peer_.path());
     if (was_assigned && !goes_on) CAUSEWAY_TRY(steps_.begin_replica(ctx, peer_));
-    peer_.arrivals.begin(*peer_.attempt.transport, peer_.named(pipeline_peer::here_channel));
+    peer_.begin_arrivals();
     peer_.group->expects(static_cast<std::uint32_t>(peer_.layout.replicas.size()));
     known_evaluations_ = {};
     if (was_assigned)
@@ -42092,7 +42244,7 @@ class local_pipeline {
   [[nodiscard]] bool is_last(auto& ctx) const {
     const exchange_state& policy = peer_.group->state();
     if (ends_at(ctx.step() + 1) || policy.exchanges_next()) return true;
-    if (policy.by_pace) return progress_.ends_round(policy.round_samples, sequences_);
+    if (policy.by_pace) return progress_.ends_round(policy, sequences_);
     const std::uint64_t samples = (ctx.step() + 1 - peer_.record().step) * sequences_;
     return (policy.round_samples > 0 && samples >= policy.round_samples) || peer_.record().state != progress_.now().state;
   }
@@ -42714,6 +42866,8 @@ struct shared_state {
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
   bool by_pace = false;  ///< they come when the quickest has done enough
+  /// Or when it has trained so long, and all together have made so many steps as `round_samples` says then.
+  std::optional<double> round_seconds{};
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
   parallel::exchange_state exchange{};  ///< what the policy keeps, and does for who has a part of the model
@@ -43291,6 +43445,7 @@ CAUSEWAY_LAZY result<void> basic_pipeline_group<Whole>::open(shared_state state,
   }
   state_.round_samples = state.round_samples;
   state_.by_pace = state.by_pace;
+  state_.round_seconds = state.round_seconds;
   state_.begin_anew = [adopted = std::move(state.adopted)] { adopted({}); };
   return below_->open({{std::as_writable_bytes(std::span{&record_, 1})}, [](std::span<const float>) {}}, pool);
 }
@@ -50001,8 +50156,10 @@ struct every_seconds_options {
 /// A peer that has ended its training goes to each meeting at once, until all have ended; it counts for nothing once it has
 /// no steps that were not exchanged. The last meeting, of peers that have all ended, exchanges what is left, however few
 /// steps that were. Cost: 16 bytes to each other peer in a meeting, and one latency. Groups are those of the exchange; all
-/// peers meet. A run repeats to the bit only on a clock that does. Gradients, exchanges without weights, and results that
-/// are taken some steps later are errors (A15, A17). With `one_round_late` the mean of one meeting is taken at the next.
+/// peers meet. Of a model in stages all go by the clock of the first one, who tells the others after each step: 16 bytes
+/// to each, and one latency. A run repeats to the bit only on a clock that does. Gradients, exchanges without weights, and
+/// results that are taken some steps later are errors (A15, A17). With `one_round_late` the mean of one meeting is taken at
+/// the next.
 ///
 /// Where peers come and go they tell the leader of the membership after each step how many they have made, from the half of
 /// T seconds on: 100 bytes. Once all together have made `fewest_steps`, each goes to meet the others when T seconds have
@@ -50010,6 +50167,10 @@ struct every_seconds_options {
 /// waits there for a peer that is lost. Give members samples for all steps between two meetings
 /// (`member_options::protocol.quota`): who has used up its own waits there. With `one_round_late` a row goes out when half
 /// of T has passed, and peers wait for each other there as well; give them samples for two such times.
+///
+/// Of pipelines whose peers come and go each goes by the clock of its first stage, which is of steps alone, and those of
+/// the others hear how many they have made, while they are too few: 8 bytes after each step. As soon as it is time for one
+/// of them, all others come after the step that they are in. Results that are a round late are not built there (C7).
 class every_seconds {
  public:
   static constexpr part decides = part::trigger;
@@ -50043,7 +50204,7 @@ class every_seconds {
   /// exchange. Once a step: `step_is_over` comes before the next call.
   result<void> meet(auto& ctx, std::uint64_t steps, bool ended) {
     if (met_) return {};
-    passed_ = ctx.clock().now() - met_at_;
+    if (!ended) CAUSEWAY_TRY(look_at_clock(ctx));
     if (!ended && !has_passed(1)) return {};
     std::vector<std::uint64_t> all{steps, std::uint64_t{ended}};  // of each peer both
     if (ctx.peers() > 1) {
@@ -50057,15 +50218,17 @@ class every_seconds {
     met_at_ = ctx.clock().now();
     return {};
   }
-  void step_is_over() noexcept { met_ = false; }
+  void step_is_over() noexcept { met_ = looked_ = false; }
   /// Whether this share of T had passed after this peer's last step.
   [[nodiscard]] bool has_passed(double share) const noexcept { return seconds(passed_) >= share * options_.seconds; }
 
-  // ---- where peers come and go ------------------------------------------------------------------------------------------
+  // ---- where peers come and go, but for pipelines
+  // ------------------------------------------------------------------------------------------
 
   /// Time counts from now on: after an exchange, whoever made it.
   void begin_anew(auto& ctx) {
     met_at_ = ctx.clock().now();
+    passed_ = duration{0};
     met_ = false;
   }
   /// Whether this peer goes to meet the others after the step under way; it has made `steps` since its last exchange.
@@ -50107,16 +50270,26 @@ class every_seconds {
   void shared(auto&) {}  ///< each peer's time is its own
 
  private:
+  /// The first stage's, for all stages of a model: they go to meet after the same step. Once a step.
+  result<void> look_at_clock(auto& ctx) {
+    if (looked_) return {};
+    const auto own = static_cast<double>((ctx.clock().now() - met_at_).count());
+    CAUSEWAY_ASSIGN(const double passed, ctx.stages().of_first(own, ctx.exchange_options()));
+    passed_ = duration{static_cast<std::int64_t>(passed)};
+    looked_ = true;
+    return {};
+  }
   /// `all`: of each peer its steps, and whether it has ended.
   CAUSEWAY_DECL void decide(const std::vector<std::uint64_t>& all);
   CAUSEWAY_DECL static std::uint64_t mean_of(const std::vector<std::uint64_t>& steps);
 
   every_seconds_options options_;
   time_point met_at_{};
-  duration passed_{0};          ///< from there to this peer's last step
+  duration passed_{0};          ///< from there to this peer's last step; of stages to the first one's
   std::uint64_t meetings_ = 0;  ///< since this peer began, or goes on
   std::uint64_t exchanges_ = 0;
-  bool met_ = false;  ///< in this step
+  bool met_ = false;     ///< in this step
+  bool looked_ = false;  ///< at the clock, in this step
   bool is_near_ = false;
   bool all_ended_ = false;
   std::uint64_t mean_steps_ = 1;
@@ -50748,10 +50921,7 @@ struct sigma_int8_options {
   std::uint32_t block = 65536;       ///< values that share a codebook of 1 KiB: 256 to 2^20, a multiple of 64
   float range_in_deviations = 6.0F;  ///< width of all buckets together, in standard deviations: 1 to 64
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block, range_in_deviations);
-  }
+  void serialize(auto& ar) { ar(block, range_in_deviations); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -52930,10 +53100,7 @@ struct block_int8_options {
   std::uint32_t block = 256;  ///< values that share a scale: 64 to 4096, a multiple of 16
   scale_format scales = scale_format::f32;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block, scales);
-  }
+  void serialize(auto& ar) { ar(block, scales); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -53258,10 +53425,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 struct dynamic_int8_options {
   std::uint32_t block = 4096;  ///< values that share a largest magnitude: 64 to 4096, a multiple of 16
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block);
-  }
+  void serialize(auto& ar) { ar(block); }
 };
 
 /// errc::invalid_argument when the options cannot work.

@@ -1338,27 +1338,6 @@ inline constexpr std::size_t most_descriptors = 65536;    ///< nobody needs more
 inline constexpr std::size_t reserved_descriptors = 64;   ///< for files; a quarter of the limit where that is less
 inline constexpr std::size_t descriptors_of_a_link = 64;  ///< a new link may take this share (1/64) of what is left
 
-/// Owns one. -1: none.
-class owned_descriptor {
- public:
-  explicit owned_descriptor(int fd = -1) noexcept : fd_{fd} {}
-  owned_descriptor(owned_descriptor&& other) noexcept : fd_{other.release()} {}
-  owned_descriptor& operator=(owned_descriptor&& other) noexcept {
-    if (this != &other) reset(other.release());
-    return *this;
-  }
-  ~owned_descriptor() { close(); }
-
-  [[nodiscard]] int get() const noexcept { return fd_; }
-  int release() noexcept { return std::exchange(fd_, -1); }
-  void close() noexcept { reset(-1); }
-
- private:
-  CAUSEWAY_DECL void reset(int fd) noexcept;
-
-  int fd_;
-};
-
 /// How many this process may have open now.
 CAUSEWAY_DECL std::size_t descriptor_limit() noexcept;
 
@@ -1385,14 +1364,7 @@ CAUSEWAY_DECL error no_descriptors(std::string where);
 
 #include <algorithm>
 
-#include <unistd.h>
-
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace net { namespace detail {
-
-CAUSEWAY_DECL void owned_descriptor::reset(int fd) noexcept {
-  if (fd_ >= 0) (void)::close(fd_);
-  fd_ = fd;
-}
 
 CAUSEWAY_DECL std::size_t descriptor_limit() noexcept {
 #if defined(__unix__) || defined(__APPLE__)
@@ -2584,6 +2556,43 @@ CAUSEWAY_DECL result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& w
 
 #endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP
 
+// ---- causeway/core/owned_descriptor.hpp ----
+#ifndef CAUSEWAY_CORE_OWNED_DESCRIPTOR_HPP
+#define CAUSEWAY_CORE_OWNED_DESCRIPTOR_HPP
+
+// A file descriptor that is closed when its owner ends: of files, sockets and shared memory alike.
+
+#include <unistd.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Owns a file descriptor. -1: none.
+class owned_descriptor {
+ public:
+  explicit owned_descriptor(int fd = -1) noexcept : fd_{fd} {}
+  owned_descriptor(owned_descriptor&& other) noexcept : fd_{other.release()} {}
+  owned_descriptor& operator=(owned_descriptor&& other) noexcept {
+    if (this == &other) return *this;
+    (void)close();
+    fd_ = other.release();
+    return *this;
+  }
+  ~owned_descriptor() { (void)close(); }
+
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  int release() noexcept { return std::exchange(fd_, -1); }
+
+  /// False if the system reports a late write error (network file systems do it here).
+  bool close() noexcept { return fd_ < 0 || ::close(release()) == 0; }
+
+ private:
+  int fd_;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_OWNED_DESCRIPTOR_HPP
+
 // ---- causeway/net/shared_rings.hpp ----
 #ifndef CAUSEWAY_NET_SHARED_RINGS_HPP
 #define CAUSEWAY_NET_SHARED_RINGS_HPP
@@ -2615,7 +2624,7 @@ class shared_pages {
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] const owned_descriptor& descriptor() const noexcept { return descriptor_; }
   /// The mapping is enough from now on.
-  void close_descriptor() noexcept { descriptor_.close(); }
+  void close_descriptor() noexcept { (void)descriptor_.close(); }
 
  private:
   shared_pages(owned_descriptor memory, std::byte* base, std::size_t length) noexcept
@@ -3558,10 +3567,7 @@ class arrival_statistics {
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
 
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(mean_, deviation_, count_);
-  }
+  void serialize(auto& ar) { ar(mean_, deviation_, count_); }
 
  private:
   CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
@@ -5591,7 +5597,6 @@ template class basic_asio_fabric<void>;
 
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 #include <cerrno>
 #include <cstdio>
 
@@ -8174,7 +8179,7 @@ class memory_hub {
 
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t operations(peer_index peer) const;
 
-  enum class effect : std::uint8_t { fail, kill, stall };
+  enum class effect : std::uint8_t { fail, kill };
 
   CAUSEWAY_DECL void plan(peer_index peer, std::uint64_t nth, effect what, errc code);
 
@@ -8192,11 +8197,10 @@ class memory_hub {
     std::span<const std::byte> out;
     std::span<std::byte> in;
     bool is_send = false;
-    bool stalled = false;
     std::optional<result<std::size_t>> done{};
 
     CAUSEWAY_DECL void end(result<std::size_t> outcome);
-    [[nodiscard]] bool open() const { return !done && !stalled; }
+    [[nodiscard]] bool open() const { return !done; }
   };
 
   struct message {
@@ -8302,8 +8306,6 @@ class memory_network {
   CAUSEWAY_DECL void fail_at(peer_index peer, std::uint64_t nth, errc code) const;
   /// The peer dies when it starts its n-th operation.
   CAUSEWAY_DECL void kill_at(peer_index peer, std::uint64_t nth) const;
-  /// The n-th operation of `peer` never ends by itself: only a deadline or a lost peer ends it.
-  CAUSEWAY_DECL void stall_at(peer_index peer, std::uint64_t nth) const;
 
   /// Sends and receives that a peer has started.
   [[nodiscard]] std::uint64_t operations(peer_index peer) const { return hub_->operations(peer); }
@@ -8340,8 +8342,7 @@ CAUSEWAY_DECL operation memory_hub::start(peer_index self, peer_index other, con
   if (!me.alive) {
     op.end(fail(errc::peer_lost, name(self), "this peer was stopped; restart it to go on"));
   } else if (planned != nullptr) {
-    if (planned->what == effect::fail) op.end(fail(planned->code, name(other), "failed on request of the test"));
-    op.stalled = planned->what == effect::stall;
+    op.end(fail(planned->code, name(other), "failed on request of the test"));
   }
   me.started.push_back(std::move(op));
   if (is_send) begin_send(self, me.started.back());
@@ -8592,10 +8593,6 @@ CAUSEWAY_DECL void memory_network::fail_at(peer_index peer, std::uint64_t nth, e
 
 CAUSEWAY_DECL void memory_network::kill_at(peer_index peer, std::uint64_t nth) const {
   hub_->plan(peer, nth, detail::memory_hub::effect::kill, errc::peer_lost);
-}
-
-CAUSEWAY_DECL void memory_network::stall_at(peer_index peer, std::uint64_t nth) const {
-  hub_->plan(peer, nth, detail::memory_hub::effect::stall, errc::timeout);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
@@ -10493,10 +10490,7 @@ class rng {
   /// whatever its logarithm is.
   CAUSEWAY_DECL float normal() noexcept;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(seed_, stream_, position_);
-  }
+  void serialize(auto& ar) { ar(seed_, stream_, position_); }
 
   friend constexpr bool operator==(const rng&, const rng&) = default;
 
@@ -10626,7 +10620,6 @@ CAUSEWAY_DECL float rng::normal() noexcept {
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -15417,7 +15410,6 @@ class shared_sum {
 
 #include <fcntl.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace collective { namespace detail {
 
@@ -15436,7 +15428,7 @@ CAUSEWAY_DECL result<std::unique_ptr<shared_sum>> shared_sum::join(std::uint32_t
                                                                    const shared_place& place) {
   const std::size_t bytes = length(ranks) + sizeof place.mark;
   const std::string path = "/proc/" + std::to_string(place.process) + "/fd/" + std::to_string(place.descriptor);
-  net::detail::owned_descriptor d{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
+  owned_descriptor d{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
   const bool fits = d.get() >= 0 && ::lseek(d.get(), 0, SEEK_END) == static_cast<off_t>(bytes);
   if (!fits) return fail(errc::io_failed, "shared memory", "the ranks have none in common");
   CAUSEWAY_ASSIGN(net::detail::shared_pages pages, net::detail::shared_pages::map(std::move(d), bytes));

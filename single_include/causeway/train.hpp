@@ -433,10 +433,7 @@ class rng {
   /// whatever its logarithm is.
   CAUSEWAY_DECL float normal() noexcept;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(seed_, stream_, position_);
-  }
+  void serialize(auto& ar) { ar(seed_, stream_, position_); }
 
   friend constexpr bool operator==(const rng&, const rng&) = default;
 
@@ -1729,6 +1726,43 @@ CAUSEWAY_DECL std::optional<std::uint64_t> checkpoint_step(std::string_view name
 #endif  // CAUSEWAY_IO_IMPL_CHECKPOINT_IPP
 #endif
 
+// ---- causeway/core/owned_descriptor.hpp ----
+#ifndef CAUSEWAY_CORE_OWNED_DESCRIPTOR_HPP
+#define CAUSEWAY_CORE_OWNED_DESCRIPTOR_HPP
+
+// A file descriptor that is closed when its owner ends: of files, sockets and shared memory alike.
+
+#include <unistd.h>
+
+namespace causeway { inline namespace CAUSEWAY_ABI {
+
+/// Owns a file descriptor. -1: none.
+class owned_descriptor {
+ public:
+  explicit owned_descriptor(int fd = -1) noexcept : fd_{fd} {}
+  owned_descriptor(owned_descriptor&& other) noexcept : fd_{other.release()} {}
+  owned_descriptor& operator=(owned_descriptor&& other) noexcept {
+    if (this == &other) return *this;
+    (void)close();
+    fd_ = other.release();
+    return *this;
+  }
+  ~owned_descriptor() { (void)close(); }
+
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  int release() noexcept { return std::exchange(fd_, -1); }
+
+  /// False if the system reports a late write error (network file systems do it here).
+  bool close() noexcept { return fd_ < 0 || ::close(release()) == 0; }
+
+ private:
+  int fd_;
+};
+
+}}  // namespace causeway::CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_OWNED_DESCRIPTOR_HPP
+
 // ---- causeway/io/file_storage.hpp ----
 #ifndef CAUSEWAY_IO_FILE_STORAGE_HPP
 #define CAUSEWAY_IO_FILE_STORAGE_HPP
@@ -1925,33 +1959,16 @@ CAUSEWAY_DECL std::string folder_of(const std::string& path) {
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 namespace detail {
 
-/// Owns a file descriptor.
-class descriptor {
- public:
-  explicit descriptor(int fd) noexcept : fd_{fd} {}
-  descriptor(descriptor&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
-  descriptor& operator=(descriptor&&) = delete;
-  ~descriptor() { (void)close(); }
-
-  [[nodiscard]] int get() const noexcept { return fd_; }
-
-  /// False if the system reports a late write error (network file systems do it here).
-  CAUSEWAY_DECL bool close() noexcept;
-
- private:
-  int fd_;
-};
-
-CAUSEWAY_DECL result<descriptor> open_file(const std::string& path, int flags);
-CAUSEWAY_DECL result<std::size_t> file_size(const descriptor& file, const std::string& path);
-CAUSEWAY_DECL result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path);
-CAUSEWAY_DECL result<void> sync(const descriptor& file, const std::string& path);
+CAUSEWAY_DECL result<owned_descriptor> open_file(const std::string& path, int flags);
+CAUSEWAY_DECL result<std::size_t> file_size(const owned_descriptor& file, const std::string& path);
+CAUSEWAY_DECL result<void> write_all(const owned_descriptor& file, std::span<const std::byte> bytes,
+                                     const std::string& path);
+CAUSEWAY_DECL result<void> sync(const owned_descriptor& file, const std::string& path);
 
 }  // namespace detail
 
@@ -1981,11 +1998,11 @@ class posix_file_system {
  public:
   class file_type {
    public:
-    CAUSEWAY_DECL file_type(detail::descriptor opened, std::string path);
+    CAUSEWAY_DECL file_type(owned_descriptor opened, std::string path);
 
    private:
     friend posix_file_system;
-    detail::descriptor descriptor_;
+    owned_descriptor descriptor_;
     std::string path_;  // for messages
   };
 
@@ -2017,9 +2034,6 @@ using posix_storage = basic_file_storage<posix_file_system>;
 
 static_assert(Storage<posix_storage>);
 
-namespace detail {
-}  // namespace detail
-
 }}}  // namespace causeway::CAUSEWAY_ABI::io
 
 #endif  // CAUSEWAY_IO_FILE_HPP
@@ -2031,7 +2045,7 @@ namespace detail {
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
-CAUSEWAY_DECL posix_file_system::file_type::file_type(detail::descriptor opened, std::string path)
+CAUSEWAY_DECL posix_file_system::file_type::file_type(owned_descriptor opened, std::string path)
     : descriptor_{std::move(opened)}, path_{std::move(path)} {}
 
 CAUSEWAY_INLINE mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
@@ -2045,7 +2059,7 @@ CAUSEWAY_INLINE mapped_file::~mapped_file() {
 }
 
 CAUSEWAY_DECL auto posix_file_system::create(const std::string& path) -> result<file_type> {
-  CAUSEWAY_ASSIGN(detail::descriptor opened, detail::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
+  CAUSEWAY_ASSIGN(owned_descriptor opened, detail::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
   return file_type{std::move(opened), path};
 }
 
@@ -2069,7 +2083,7 @@ CAUSEWAY_DECL result<void> posix_file_system::unlink(const std::string& path) {
 }
 
 CAUSEWAY_DECL result<void> posix_file_system::sync_folder(const std::string& folder) {
-  CAUSEWAY_ASSIGN(const detail::descriptor opened, detail::open_file(folder, O_RDONLY | O_DIRECTORY));
+  CAUSEWAY_ASSIGN(const owned_descriptor opened, detail::open_file(folder, O_RDONLY | O_DIRECTORY));
   if (::fsync(opened.get()) == 0 || errno == EINVAL || errno == ENOTSUP) return {};
   return os_error(folder, "make the folder durable (fsync)", errno);
 }
@@ -2094,24 +2108,23 @@ CAUSEWAY_DECL result<void> posix_file_system::remove_folder(const std::string& p
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io { namespace detail {
 
-CAUSEWAY_DECL bool descriptor::close() noexcept { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
-
-CAUSEWAY_DECL result<descriptor> open_file(const std::string& path, int flags) {
+CAUSEWAY_DECL result<owned_descriptor> open_file(const std::string& path, int flags) {
   for (;;) {
     const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-    if (fd >= 0) return descriptor{fd};
+    if (fd >= 0) return owned_descriptor{fd};
     if (errno != EINTR) return os_error(path, "open it", errno);
   }
 }
 
-CAUSEWAY_DECL result<std::size_t> file_size(const descriptor& file, const std::string& path) {
+CAUSEWAY_DECL result<std::size_t> file_size(const owned_descriptor& file, const std::string& path) {
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return os_error(path, "ask for its size", errno);
   if (!S_ISREG(info.st_mode)) return fail(errc::io_failed, path, "this is not a regular file. Give the path of a file");
   return static_cast<std::size_t>(info.st_size);
 }
 
-CAUSEWAY_DECL result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path) {
+CAUSEWAY_DECL result<void> write_all(const owned_descriptor& file, std::span<const std::byte> bytes,
+                                     const std::string& path) {
   constexpr std::size_t most = std::size_t{1} << 30U;  // one call writes less than 2 GiB on Linux anyway
   while (!bytes.empty()) {
     const ::ssize_t n = ::write(file.get(), bytes.data(), std::min(bytes.size(), most));
@@ -2122,7 +2135,7 @@ CAUSEWAY_DECL result<void> write_all(const descriptor& file, std::span<const std
   return {};
 }
 
-CAUSEWAY_DECL result<void> sync(const descriptor& file, const std::string& path) {
+CAUSEWAY_DECL result<void> sync(const owned_descriptor& file, const std::string& path) {
   if (::fsync(file.get()) == 0) return {};
   return os_error(path, "make it durable (fsync)", errno);
 }
@@ -2132,7 +2145,7 @@ CAUSEWAY_DECL result<void> sync(const descriptor& file, const std::string& path)
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace io {
 
 CAUSEWAY_DECL result<mapped_file> mapped_file::open(const std::string& path) {
-  CAUSEWAY_ASSIGN(const detail::descriptor file, detail::open_file(path, O_RDONLY));
+  CAUSEWAY_ASSIGN(const owned_descriptor file, detail::open_file(path, O_RDONLY));
   CAUSEWAY_ASSIGN(const std::size_t size, detail::file_size(file, path));
   mapped_file mapped;
   if (size == 0) return result<mapped_file>{std::move(mapped)};  // nvcc does not move a local by itself
@@ -2144,7 +2157,7 @@ CAUSEWAY_DECL result<mapped_file> mapped_file::open(const std::string& path) {
 }
 
 CAUSEWAY_DECL result<byte_vector> posix_file_system::read(const std::string& path) {
-  CAUSEWAY_ASSIGN(const detail::descriptor file, detail::open_file(path, O_RDONLY));
+  CAUSEWAY_ASSIGN(const owned_descriptor file, detail::open_file(path, O_RDONLY));
   CAUSEWAY_ASSIGN(const std::size_t size, detail::file_size(file, path));
   byte_vector content(size);
   std::size_t at = 0;
@@ -2619,7 +2632,7 @@ class memory_hub {
 
   CAUSEWAY_DECL [[nodiscard]] std::uint64_t operations(peer_index peer) const;
 
-  enum class effect : std::uint8_t { fail, kill, stall };
+  enum class effect : std::uint8_t { fail, kill };
 
   CAUSEWAY_DECL void plan(peer_index peer, std::uint64_t nth, effect what, errc code);
 
@@ -2637,11 +2650,10 @@ class memory_hub {
     std::span<const std::byte> out;
     std::span<std::byte> in;
     bool is_send = false;
-    bool stalled = false;
     std::optional<result<std::size_t>> done{};
 
     CAUSEWAY_DECL void end(result<std::size_t> outcome);
-    [[nodiscard]] bool open() const { return !done && !stalled; }
+    [[nodiscard]] bool open() const { return !done; }
   };
 
   struct message {
@@ -2747,8 +2759,6 @@ class memory_network {
   CAUSEWAY_DECL void fail_at(peer_index peer, std::uint64_t nth, errc code) const;
   /// The peer dies when it starts its n-th operation.
   CAUSEWAY_DECL void kill_at(peer_index peer, std::uint64_t nth) const;
-  /// The n-th operation of `peer` never ends by itself: only a deadline or a lost peer ends it.
-  CAUSEWAY_DECL void stall_at(peer_index peer, std::uint64_t nth) const;
 
   /// Sends and receives that a peer has started.
   [[nodiscard]] std::uint64_t operations(peer_index peer) const { return hub_->operations(peer); }
@@ -2785,8 +2795,7 @@ CAUSEWAY_DECL operation memory_hub::start(peer_index self, peer_index other, con
   if (!me.alive) {
     op.end(fail(errc::peer_lost, name(self), "this peer was stopped; restart it to go on"));
   } else if (planned != nullptr) {
-    if (planned->what == effect::fail) op.end(fail(planned->code, name(other), "failed on request of the test"));
-    op.stalled = planned->what == effect::stall;
+    op.end(fail(planned->code, name(other), "failed on request of the test"));
   }
   me.started.push_back(std::move(op));
   if (is_send) begin_send(self, me.started.back());
@@ -3037,10 +3046,6 @@ CAUSEWAY_DECL void memory_network::fail_at(peer_index peer, std::uint64_t nth, e
 
 CAUSEWAY_DECL void memory_network::kill_at(peer_index peer, std::uint64_t nth) const {
   hub_->plan(peer, nth, detail::memory_hub::effect::kill, errc::peer_lost);
-}
-
-CAUSEWAY_DECL void memory_network::stall_at(peer_index peer, std::uint64_t nth) const {
-  hub_->plan(peer, nth, detail::memory_hub::effect::stall, errc::timeout);
 }
 
 }}}  // namespace causeway::CAUSEWAY_ABI::net
@@ -3608,10 +3613,7 @@ class batcher {
 
   /// The position only: tokens, seed and sizes come from the program.
   static constexpr std::uint32_t state_version = 1;
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(cursor_);
-  }
+  void serialize(auto& ar) { ar(cursor_); }
 
  private:
   CAUSEWAY_DECL batcher(token_stream tokens, const sampler& order, std::int64_t global_batch);
@@ -14813,10 +14815,7 @@ struct block_int8_options {
   std::uint32_t block = 256;  ///< values that share a scale: 64 to 4096, a multiple of 16
   scale_format scales = scale_format::f32;
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block, scales);
-  }
+  void serialize(auto& ar) { ar(block, scales); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -16281,10 +16280,7 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace compress {
 struct dynamic_int8_options {
   std::uint32_t block = 4096;  ///< values that share a largest magnitude: 64 to 4096, a multiple of 16
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block);
-  }
+  void serialize(auto& ar) { ar(block); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -17102,10 +17098,7 @@ struct sigma_int8_options {
   std::uint32_t block = 65536;       ///< values that share a codebook of 1 KiB: 256 to 2^20, a multiple of 64
   float range_in_deviations = 6.0F;  ///< width of all buckets together, in standard deviations: 1 to 64
 
-  template <class Archive>
-  void serialize(Archive& ar) {
-    ar(block, range_in_deviations);
-  }
+  void serialize(auto& ar) { ar(block, range_in_deviations); }
 };
 
 /// errc::invalid_argument when the options cannot work.
@@ -26878,14 +26871,9 @@ concept Fragments = F::decides == part::fragments&& requires(const F& f, std::sp
   {bool{F::single}};
 };
 
-/// One fragment for each of a model's `layers` blocks, with what stands before the first or behind the last, and one more
-/// for a table that both ends share, the segment `table`; what is not here is empty.
-CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
-                                                                std::size_t length, std::size_t layers, bool shares_table,
-                                                                std::size_t table);
-
-/// The same of a model that is cut: each of the `fragments` of the whole model block by block, without those that are empty
-/// wherever they are.
+/// Each of the `fragments` of a whole model as many as it has blocks, without those that are empty wherever they are. What
+/// stands before the first block or behind the last is of these; a table that both ends share is a block of its own, the
+/// last. Of the part with these segments, `length` values.
 CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const parameter_segment> segments,
                                                                 std::size_t length, const whole_model& of,
                                                                 std::span<const fragment> fragments);
@@ -26896,24 +26884,20 @@ CAUSEWAY_DECL [[nodiscard]] std::vector<fragment> single_blocks(std::span<const 
 template <Fragments F>
 result<std::vector<fragment>> cut_part(const F& fragments, auto& ctx) {
   const auto view = ctx.view();
-  bool by_block = false;
-  if constexpr (requires { ctx.membership().rows_by_block(), ctx.model().shares_table(); }) {
-    by_block = ctx.membership().rows_by_block();
-    if (F::single && by_block) {
-      return single_blocks(view.segments, view.values.size(), static_cast<std::size_t>(ctx.model().blocks()),
-                           ctx.model().shares_table(), ctx.model().tied_table());
+  if constexpr (requires { ctx.model().declared_parameters(); }) {
+    bool by_block = false;
+    if constexpr (requires { ctx.membership().rows_by_block(); }) by_block = ctx.membership().rows_by_block();
+    if (by_block || !F::single) {
+      const parameter_store all = ctx.model().declared_parameters();
+      whole_model of{all.segments(), static_cast<std::size_t>(all.length()),
+                     static_cast<std::size_t>(ctx.model().blocks())};
+      if (!by_block) return detail::numbered(fragments.cut(view.segments, view.values.size(), of));
+      CAUSEWAY_ASSIGN(const auto cut, fragments.cut(of.segments, of.length, of));
+      if constexpr (requires { ctx.model().shares_table(); }) of.shares_table = ctx.model().shares_table();
+      return single_blocks(view.segments, view.values.size(), of, cut);
     }
   }
-  if constexpr (!F::single && requires { ctx.model().declared_parameters(); }) {
-    const parameter_store all = ctx.model().declared_parameters();
-    whole_model of{all.segments(), static_cast<std::size_t>(all.length()), static_cast<std::size_t>(ctx.model().blocks())};
-    if (!by_block) return detail::numbered(fragments.cut(view.segments, view.values.size(), of));
-    CAUSEWAY_ASSIGN(const auto cut, fragments.cut(of.segments, of.length, of));
-    if constexpr (requires { ctx.model().shares_table(); }) of.shares_table = ctx.model().shares_table();
-    return single_blocks(view.segments, view.values.size(), of, cut);
-  } else {
-    return detail::numbered(fragments.cut(view.segments, view.values.size(), whole_model{}));
-  }
+  return detail::numbered(fragments.cut(view.segments, view.values.size(), whole_model{}));
 }
 
 namespace detail {
@@ -27088,14 +27072,6 @@ CAUSEWAY_DECL std::vector<std::size_t> fragment_of_each(const whole_model& all, 
 }}}}  // namespace causeway::CAUSEWAY_ABI::axis::detail
 
 namespace causeway { inline namespace CAUSEWAY_ABI { namespace axis {
-
-CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
-                                                  std::size_t layers, bool shares_table, std::size_t table) {
-  auto all = detail::cut_by(segments, length, layers + (shares_table ? 1 : 0),
-                            [&](std::size_t s) { return s == table ? layers : detail::block_of(segments[s], layers); });
-  for (std::size_t b = 0; b < all.size(); ++b) all[b].block = b;
-  return all;
-}
 
 CAUSEWAY_DECL std::vector<fragment> single_blocks(std::span<const parameter_segment> segments, std::size_t length,
                                                   const whole_model& of, std::span<const fragment> fragments) {
@@ -29380,10 +29356,7 @@ struct alike_at_end {
     const std::uint64_t part = c.first_part + c.states.size();
     if (rows_of(c) > 1) return mean_of_blocks(ctx, c, part);
     if (ctx.entry().keeps_rows()) return ctx.left_exchange(mean);  // it is there, of several rows
-    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, mean, part);
-    const state& one = c.states.front();
-    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(one.samples + (one.pending ? one.behind : 0), part));
-    return ctx.mean(compress::none{}, mean, part, &told);
+    return mean_of(ctx, c, mean, part, c.cuts.front().block);
   }
 
   /// It goes through: all that is kept of parameters is that mean.
@@ -29398,6 +29371,17 @@ struct alike_at_end {
   }
 
  private:
+  // Where a policy divides batches, by the samples since the last one of those who compute the row.
+  static result<void> mean_of(auto& ctx, Core& c, std::span<float> row, std::uint64_t part, std::size_t block) {
+    const auto* const among = ctx.entry().holders_of(block);
+    if (!ctx.contribution().divides_batches() || ctx.result_is_known()) return ctx.mean(compress::none{}, row, part, among);
+    const state& one = c.states.front();
+    const bool computes = among == nullptr || among->weight_of(ctx.self()) > 0;
+    const std::uint64_t own = computes ? one.samples + (one.pending ? one.behind : 0) : 0;
+    CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(own, part, among));
+    return ctx.mean(compress::none{}, row, part, &told);
+  }
+
   // Each among its holders.
   static result<void> mean_of_blocks(auto& ctx, Core& c, std::uint64_t part) {
     auto& row = c.states.front().row;
@@ -29405,8 +29389,7 @@ struct alike_at_end {
       row.resize(f.size);
       CAUSEWAY_TRY(ctx.rows().gather(f.ranges, c.rows.updates(), row));
       const bool is_there = row.empty() || ctx.entry().keeps_rows();
-      const result<void> left =
-          is_there ? ctx.left_exchange(row) : ctx.mean(compress::none{}, row, part, ctx.entry().holders_of(f.block));
+      const result<void> left = is_there ? ctx.left_exchange(row) : mean_of(ctx, c, row, part, f.block);
       CAUSEWAY_TRY(ctx.rows().scatter(f.ranges, row, c.rows.updates()));  // also where others vote without this peer
       CAUSEWAY_TRY(left);
       ++part;
@@ -31561,10 +31544,7 @@ class arrival_statistics {
   /// The deadline of something that starts at `now`.
   [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
 
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(mean_, deviation_, count_);
-  }
+  void serialize(auto& ar) { ar(mean_, deviation_, count_); }
 
  private:
   CAUSEWAY_DECL static duration from_seconds(double s) noexcept;
@@ -33412,7 +33392,7 @@ concept DrawsPeers = requires(P& p, Context& ctx) {
 
 /// With comm_traits::divides_batches. `part_of_batch`: the sequences of each batch that are this peer's in the next step,
 /// or none where all have as many. `parts_for`: of pipelines of these speeds (0: unknown), each one's part of a batch in
-/// micro-batches; nothing where all have as many.
+/// micro-batches; nothing: as the recovery shares them out.
 template <class P>
 concept DividesBatches = requires(P& p, const std::vector<double>& speeds) {
   { p.part_of_batch() } -> ConvertibleTo<std::optional<index_range>>;
@@ -33957,19 +33937,16 @@ constexpr bool divides_batches(round_mix m) { return m.tells && !m.meets && !m.b
 /// these, in fragments that are the same ones for all stages. A residual is of the rows that a peer sent, and stays there,
 /// in memory of its own or in the live parameters; so is a row that waits to be sent. Factors that an exchange remembers
 /// are those of a stage: they are forgotten where its holders have not the same, which gradients of one row can do in any
-/// step. Of modules all versions go along.
+/// step. Of modules all versions go along. Pipelines can look at the clock for a policy, and count steps; a gap: results of
+/// such rounds that are a round late.
 constexpr bool moves_with_blocks(round_mix m, bool keeps_factors) {
-  if (!elastic(m) || (m.trigger_talks && !divides_batches(m))) return false;
+  const bool by_clock = m.meets && m.waits_at_once;
+  if (!elastic(m) || (m.trigger_talks && !divides_batches(m) && !by_clock)) return false;
   const bool each_step = m.waits_at_once || m.waits_a_round;
   if (m.before_inner_step) return each_step && m.bit_parity && (!keeps_factors || (m.single && m.waits_at_once));
   return !keeps_factors;
 }
 
-/// And whether rows can be of ranges of blocks, where those who exchange one hold different others: whatever is kept is of
-/// a range. Not where batches are divided by speed, since a recovery that cuts shares them out itself.
-constexpr bool rows_in_parts(round_mix m, bool keeps_factors) {
-  return moves_with_blocks(m, keeps_factors) && !m.tells && !by_path(m) && (m.before_inner_step || !m.meets);
-}
 /// Whether exchanges can be under one record with those of another policy (comm::stacked), where peers come and go.
 /// Gradients in every step leave that nothing. Gaps: results that are a round late, own parameters.
 constexpr bool takes_turns(round_mix m) {
@@ -36166,10 +36143,12 @@ namespace causeway { inline namespace CAUSEWAY_ABI { namespace comm { namespace 
 struct no_modules {
   result<void> start(auto&&...) { return {}; }
   void keep_in(const memory_source&) {}
+  void list(auto&&...) {}
   void found(auto&&...) {}
-  [[nodiscard]] std::size_t count(auto&&) const { return 0; }
-  [[nodiscard]] std::size_t fragment_of(auto&&, std::size_t) const { return 0; }
+  [[nodiscard]] std::size_t count() const { return 0; }
+  [[nodiscard]] std::size_t cut_of(std::size_t) const { return 0; }
   void invite(auto&&...) {}
+  void weigh(auto&&...) {}
   void serialize(auto&) {}
 };
 
@@ -36180,6 +36159,18 @@ class path_modules {
   using state_list = std::vector<State>;
 
  public:
+  /// There is a state for each module, or where rows are of single blocks for its part in each of them. Before all else.
+  void list(const Group& group, const std::vector<axis::fragment>& cuts) {
+    modules_.clear();
+    cut_of_.clear();
+    for (std::size_t c = 0; c < cuts.size(); ++c) {
+      for (const auto& m : group.modules()) {
+        if (m.fragment != cuts[c].number) continue;
+        modules_.push_back(m);
+        cut_of_.push_back(c);
+      }
+    }
+  }
   /// The modules of a run that begins: all versions of a fragment are what the model has there.
   void found(const state_list& states, const std::vector<axis::fragment>& cuts, std::span<const float> parameters) {
     store_.clear();
@@ -36189,14 +36180,11 @@ class path_modules {
       axis::gather(cut, parameters, std::span<float>{store_}.last(cut.size));
     }
   }
-  [[nodiscard]] std::size_t count(const Group& group) const { return group.modules().size(); }
-  [[nodiscard]] std::size_t fragment_of(const Group& group, std::size_t part) const {
-    return group.modules()[part].fragment;
-  }
+  [[nodiscard]] std::size_t count() const noexcept { return modules_.size(); }
+  [[nodiscard]] std::size_t cut_of(std::size_t part) const { return cut_of_[part]; }
   /// Before the first step, also after a checkpoint, once states know their fragments.
   result<void> start(auto& ctx, state_list& states, const Group& group) {
     by_group_ = ctx.exchanges_at_once();
-    modules_ = group.modules();
     std::size_t all = 0;
     for (const State& s : states) all += s.size();
     if (all != store_.size()) {
@@ -36226,10 +36214,13 @@ class path_modules {
     const auto those = paths_in(ctx, group, s);
     s.terms.length = group.length_of(those);
     s.terms.contributors = static_cast<std::uint32_t>(those.size());
-    s.terms.members.resize(s.terms.contributors > 0 ? ctx.peers() : 1, ctx.self());
-    if (s.terms.contributors > 0) std::iota(s.terms.members.begin(), s.terms.members.end(), net::peer_index{0});
+    s.terms.members.resize(those.empty() ? 0 : meeting_places{ctx}.count());
+    std::iota(s.terms.members.begin(), s.terms.members.end(), net::peer_index{0});
+  }
+  /// How much this peer's row counts there.
+  void weigh(auto& ctx, const Group& group, State& s) {
     s.terms.weight *= weight(ctx, group, s);
-    s.terms.contributes = s.terms.weight > 0;
+    s.terms.contributes = s.terms.contributes && s.terms.weight > 0;
   }
 
   // ---- who has which path -----------------------------------------------------------------------------------------------
@@ -36307,8 +36298,9 @@ class path_modules {
     if (s.elsewhere || path_ == path_roster::none) return 0;
     if (group.weights.empty() || ctx.result_is_known()) return 1;
     const auto& paths = present(ctx, group);
+    const meeting_places places{ctx};
     double all = 0;
-    for (net::peer_index p = 0; p < paths.size(); ++p) all += paths[p] == path_ ? ctx.share_of(p) : 0.0;
+    for (net::peer_index p = 0; p < paths.size(); ++p) all += paths[p] == path_ ? places.share_of(p) : 0.0;
     return all > 0 ? static_cast<float>(group.weights[path_] / (all * static_cast<double>(paths.size()))) : 0.0F;
   }
   /// Of those who take part in the exchange that was entered.
@@ -36342,7 +36334,8 @@ class path_modules {
 
   source_vector<float> store_;  ///< one module after the other
   path_roster roster_;
-  std::vector<typename Group::module> modules_;
+  std::vector<typename Group::module> modules_;  ///< of each state
+  std::vector<std::size_t> cut_of_;              ///< likewise: where it is a part of
   std::uint32_t path_ = path_roster::none;
   std::vector<std::uint32_t> present_;
   std::uint64_t attempt_ = 0;  ///< that they are of
@@ -37052,7 +37045,7 @@ struct round_state {
 
   /// Where rows are of single blocks: this one goes to and from those who hold its block, of the replicas that meet. Who
   /// keeps a block that another of its replica computes takes what comes of it.
-  void meet_holders(const auto& ctx, bool draws_lots) {
+  void meet_holders(auto& ctx, bool draws_lots) {
     const auto& entry = ctx.entry();
     const auto* const holders = entry.holders_of(cut->block);
     if (holders == nullptr) return;
@@ -37066,7 +37059,8 @@ struct round_state {
       if (peer == ctx.self()) own = holders->shares[i];
     }
     if (terms.members.size() == holders->members.size()) all = 1;
-    terms.weight = all > 0 ? static_cast<float>(own / all * static_cast<double>(terms.members.size())) : 0;
+    const bool by_samples = ctx.contribution().divides_batches();  // those that it is of, which it has already
+    if (own > 0 && !by_samples) terms.weight = static_cast<float>(own / all * static_cast<double>(terms.members.size()));
     terms.only_takes = own == 0;
     terms.contributes = terms.contributes && own > 0;
     if (!draws_lots) terms.contributors = static_cast<std::uint32_t>(terms.members.size());
@@ -37186,14 +37180,15 @@ struct round_state {
       if (!found) found.error().culprit = ctx.self();
       if (!found) return found;
     }
+    const auto* const holders = ctx.entry().holders_of(cut->block);
     if (ctx.contribution().divides_batches() && !ctx.result_is_known()) {
-      CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(terms.contributes ? behind : 0, terms.part));
+      CAUSEWAY_ASSIGN(const auto told, ctx.told_samples(terms.contributes ? behind : 0, terms.part, holders));
       return ctx.mean(recipe.codec, row, terms.part, &told, where);
     }
     if (terms.contributors != terms.members.size()) {
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? terms.rescale : 0.0F));
     }
-    return ctx.mean(recipe.codec, row, terms.part, ctx.entry().holders_of(cut->block), where);
+    return ctx.mean(recipe.codec, row, terms.part, holders, where);
   }
 
   // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
@@ -37284,7 +37279,7 @@ struct round_core {
   using links_type = round_links<recipe_type, group_type>;
   static constexpr bool overlaps = merge_rule_type::waits == axis::waiting::some_steps;
   static constexpr bool looks_ahead = requires { content_type::looks_ahead; };
-  static constexpr bool rows_in_parts = rules::rows_in_parts(laws::mix, keeps_factors);
+  static constexpr bool moves_with_blocks = rules::moves_with_blocks(laws::mix, keeps_factors);
   static constexpr bool draws_peers = requires { participation_type::only_drawn_train; };
   static constexpr bool applies_late = merge_rule_type::waits == axis::waiting::a_round;
   static constexpr bool notes_departure =
@@ -37312,9 +37307,10 @@ struct round_core {
     CAUSEWAY_TRY(check(ctx));
     CAUSEWAY_ASSIGN(cuts, axis::cut_part(fragments, ctx));
     CAUSEWAY_TRY(trigger.check(fragment_count()));
-    if constexpr (requires { group.check_fragments(cuts.size()); }) {
-      CAUSEWAY_TRY(group.check_fragments(cuts.size()));
+    if constexpr (requires { group.check_fragments(fragment_count()); }) {
+      CAUSEWAY_TRY(group.check_fragments(fragment_count()));
     }
+    if (has_modules(ctx)) modules.list(group, cuts);
     memory = row_memory(ctx);
     rows.keep_in(memory);
     for (state& s : states) s.keep_in(memory);
@@ -37390,10 +37386,10 @@ struct round_core {
   [[nodiscard]] static bool has_modules(auto& ctx) { return by_path && ctx.numbered_peers() == 0; }
   /// One for each fragment of each tensor, or for each module.
   [[nodiscard]] std::size_t state_count(auto& ctx) const {
-    return has_modules(ctx) ? modules.count(group) : cuts.size() * content_type::tensor_count;
+    return has_modules(ctx) ? modules.count() : cuts.size() * content_type::tensor_count;
   }
   void place(auto& ctx, state& s) const {
-    s.fragment = has_modules(ctx) ? modules.fragment_of(group, s.part) : s.part % cuts.size();
+    s.fragment = has_modules(ctx) ? modules.cut_of(s.part) : s.part % cuts.size();
     s.tensor = has_modules(ctx) ? 0 : s.part / cuts.size();
   }
 
@@ -37425,7 +37421,7 @@ struct round_core {
   [[nodiscard]] std::size_t fragment_count() const noexcept { return cuts.empty() ? 0 : cuts.back().number + 1; }
   /// Its number among the fragments of all tensors; all blocks of one have the same.
   [[nodiscard]] std::size_t number_of(const state& s) const noexcept {
-    return by_path ? s.part : s.tensor * fragment_count() + cuts[s.fragment].number;
+    return s.tensor * fragment_count() + cuts[s.fragment].number;
   }
   /// Whether it is the first of that number.
   [[nodiscard]] bool leads(const state& s) const noexcept {
@@ -37434,12 +37430,9 @@ struct round_core {
   /// Its number in the trigger's list. Modules of a fragment are exchanged together.
   [[nodiscard]] std::size_t in_schedule(const state& s) const noexcept {
     constexpr bool by_tensor = requires { trigger_type::by_tensor; };
-    if (by_path) return s.fragment;
     return by_tensor && content_type::tensor_count > 1 ? s.tensor : number_of(s);
   }
-  [[nodiscard]] std::size_t schedule_size() const noexcept {
-    return by_path ? cuts.size() : fragment_count() * content_type::tensor_count;
-  }
+  [[nodiscard]] std::size_t schedule_size() const noexcept { return fragment_count() * content_type::tensor_count; }
   /// Inner steps to its next exchange.
   [[nodiscard]] std::uint32_t period(const state& s) const { return trigger.next(in_schedule(s), schedule_size()); }
 
@@ -37502,6 +37495,7 @@ struct round_core {
       s.terms.length = has_modules(ctx) ? 1 : group.length(q);
     if (has_modules(ctx)) modules.invite(ctx, group, s);
     s.meet_holders(ctx, !participation_type::always);
+    if (has_modules(ctx)) modules.weigh(ctx, group, s);
     CAUSEWAY_TRY(rows.refer(ctx, s));
     CAUSEWAY_TRY(s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts));
     return rows.clear_padding(ctx, s, s.next_residual);
@@ -37699,7 +37693,7 @@ class round_turns {
     CAUSEWAY_TRY(receive(ctx, c, due));
     CAUSEWAY_TRY(apply(ctx, c, due));
     if (ctx.exchanges_at_once()) {
-      passed(std::max(c.at, committed_at_));
+      if (!Core::meets) passed(std::max(c.at, committed_at_));  // else peers have made different steps
       CAUSEWAY_TRY(set_aside(ctx, c, c.at));
     }
     return Core::content_type::before_inner_step ? result<void>{} : c.commit(ctx, *due.front());
@@ -37910,9 +37904,11 @@ class round_turns {
     return turn_all(ctx, due);
   }
 
-  /// By the clock. A row that is applied late goes out when half of the time has passed: it has the other half to travel,
-  /// and is reduced in the middle of that. A run's first row is made when peers would meet, and nobody does.
+  /// By the clock, which pipelines look at. A row that is applied late goes out when half of the time has passed: it has
+  /// the other half to travel, and is reduced in the middle of that. A run's first row is made when peers would meet, and
+  /// nobody does.
   result<void> visit_by_clock(auto& ctx, Core& c) {
+    if (ctx.moves_blocks()) return ctx.announce_samples() ? exchange(ctx, c) : result<void>{};
     const bool is_time = c.trigger.is_time(ctx, c.states.front().since);
     due_list due = turn(c);
     const bool first = applies_late && late::is_first(c, *due.front(), c.at);
@@ -38154,10 +38150,10 @@ class rounds : round_rules<Axes...> {
                                       .exchanges_gradients = content_type::before_inner_step,
                                       .identical_replicas = laws::identical,
                                       .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement,
-                                      .rounds_over_stages = !laws::mix.meets,
+                                      .rounds_over_stages = true,
                                       .allows_late_steps = laws::allows_late_steps,
-                                      .moves_with_blocks = rules::moves_with_blocks(laws::mix, core_type::keeps_factors),
-                                      .rows_in_parts = core_type::rows_in_parts,
+                                      .moves_with_blocks = core_type::moves_with_blocks,
+                                      .rows_in_parts = core_type::moves_with_blocks,
                                       .own_parameters = laws::own_parameters,
                                       .trains_paths = core_type::by_path,
                                       .gathers_samples = accumulates,
@@ -38193,8 +38189,11 @@ class rounds : round_rules<Axes...> {
     } else if constexpr (requires { core_.trigger.open(ctx); }) {
       CAUSEWAY_TRY(core_.trigger.open(ctx));
     }
-    if constexpr (core_type::meets) ctx.contribution().gather(core_.trigger.options().fewest_steps);
-    if (traits.divides_batches && ctx.moves_blocks()) ctx.contribution().divide_batches();
+    if constexpr (core_type::meets) {
+      const auto& o = core_.trigger.options();
+      ctx.contribution().gather_by_clock(o.fewest_steps, o.seconds);
+    }
+    if (laws::mix.tells && ctx.moves_blocks()) ctx.contribution().divide_batches();
     samples_used_ = ctx.contribution().ever();
     CAUSEWAY_TRY(in_order(ctx, [&](auto& order) { return order.start(ctx, core_, begins); }));
     if (measures_speed) left_ = ctx.clock().now();
@@ -38341,8 +38340,8 @@ class rounds : round_rules<Axes...> {
   result<void> forget(auto& ctx) { return blocks().forget(ctx); }
   /// Of results that are a round late: whether a row waits for the next exchange.
   [[nodiscard]] std::optional<bool> row_waits() { return blocks().row_waits(); }
-  /// Whether an exchange comes after the step under way, but for the run's last.
-  [[nodiscard]] bool exchanges_next() { return core_.at + 1 >= turns_.next(core_); }
+  /// Whether an exchange comes after the step under way, but for the run's last, and for those that come by the clock.
+  [[nodiscard]] bool exchanges_next() { return !core_type::meets && core_.at + 1 >= turns_.next(core_); }
 
   [[nodiscard]] rounds another() const { return rounds{core_.axes()}; }  ///< as it was given
   [[nodiscard]] detail::turn_part<core_type> turn_part() { return detail::turn_part<core_type>{core_, turns_}; }
@@ -39436,12 +39435,14 @@ struct compatible {
   static_assert(rules::c6(Comm::traits, Parallel::traits),
                 "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
                 "and step on it: it must be in what they exchange then or later. Use comm::periodic, comm::rounds "
-                "of pseudo-gradients or parameters, comm::mirrors, or comm::async_parameter_server. "
+                "of pseudo-gradients or parameters after a number of steps, comm::mirrors, or "
+                "comm::async_parameter_server. "
                 "docs/reference/rules.md#c6");
   static_assert(rules::c7(Comm::traits, Parallel::traits),
                 "causeway-C7: blocks of the model move between peers here, with all that is kept for their parameters from "
                 "one exchange to the next. Use comm::rounds of pseudo-gradients or parameters, with an exchange that "
-                "remembers no factors; two of these by comm::stacked, one of which may divide batches; comm::mirrors; or "
+                "remembers no factors, and by the clock only if it is waited for at once; two of these by comm::stacked, "
+                "one of which may divide batches; comm::mirrors; or "
                 "comm::async_parameter_server. "
                 "docs/reference/rules.md#c7");
   static_assert(
@@ -39579,6 +39580,11 @@ class contribution {
     moves_ = moves;
     by_pace_ = by_pace;
   }
+  /// A round ends when a peer has trained so long, and all together have made so many steps.
+  void gather_by_clock(std::uint64_t round_steps, double round_seconds) noexcept {
+    gather(round_steps, true, true);
+    round_seconds_ = round_seconds;
+  }
   /// What this peer has of that, where these are not its samples.
   void gathered(std::uint64_t count) noexcept { gathered_ = count; }
   [[nodiscard]] std::uint64_t gathered() const noexcept { return gathered_.value_or(samples_); }
@@ -39589,6 +39595,7 @@ class contribution {
   [[nodiscard]] std::uint64_t round_samples() const noexcept { return round_samples_; }
   [[nodiscard]] bool gathers_gradients() const noexcept { return round_samples_ > 0 && !moves_; }
   [[nodiscard]] bool by_pace() const noexcept { return by_pace_; }
+  [[nodiscard]] const std::optional<double>& round_seconds() const noexcept { return round_seconds_; }
 
   [[nodiscard]] bool paused() const noexcept { return paused_ && passed_ < most_passed; }
 
@@ -39598,6 +39605,7 @@ class contribution {
   std::uint64_t samples_ = 0;
   std::uint64_t round_samples_ = 0;
   bool moves_ = false, by_pace_ = false, divides_ = false;
+  std::optional<double> round_seconds_;
   std::uint64_t trained_ = 0;  ///< ever
   std::optional<std::uint64_t> closed_at_;
   std::optional<std::uint64_t> own_;
@@ -40051,10 +40059,11 @@ struct exchange_state {
   std::function<void()> begin_anew{};  ///< from the shared state: this peer's own progress is given up
   /// Of a policy whose peers talk between two exchanges: an attempt has begun, in which these hold the same blocks.
   std::function<result<void>(const block_holders&)> meet_holders{};
-  std::uint64_t round_samples = 0;  ///< as shared_state's
-  bool by_pace = false;             ///< likewise
-  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: all have the
-  /// same.
+  std::uint64_t round_samples = 0;        ///< as shared_state's
+  bool by_pace = false;                   ///< likewise
+  std::optional<double> round_seconds{};  ///< likewise
+  /// Of replicas of these speeds (0: unknown), each one's part of a batch in micro-batches. None, or nothing: as
+  /// the recovery shares them out.
   std::function<std::vector<std::size_t>(const std::vector<double>& speeds)> parts_for{};
   std::uint32_t paths = 0;        ///< through modules, or regions: each pipeline has one; 0: there are none
   std::uint32_t batch_parts = 0;  ///< equal parts of a global batch, one for each path; 0: all pipelines share all of it
@@ -40120,6 +40129,8 @@ struct shared_state {
   /// says for itself when it is ready.
   std::uint64_t round_samples = 0;
   bool by_pace = false;  ///< they come when the quickest has done enough
+  /// Or when it has trained so long, and all together have made so many steps as `round_samples` says then.
+  std::optional<double> round_seconds{};
   /// Numbers that the policy asks all stages of a model for in one exchange, at most (stage_peers::will_ask).
   std::size_t stage_sums = 0;
   parallel::exchange_state exchange{};  ///< what the policy keeps, and does for who has a part of the model
@@ -40722,16 +40733,20 @@ class mean_exchange {
   }
 
   /// See training_context::told_samples. errc::invalid_argument: nobody has any.
-  static result<parallel::row_holders> told_samples(auto& ctx, std::uint64_t own, std::uint64_t part) {
-    if (ctx.peers() == 1) return parallel::row_holders{{net::peer_index{0}}, {1.0}};  // who rests has trained on none
-    std::vector<std::uint64_t> all(ctx.peers());
-    const auto id = ctx.exchange_id(collective::channels::metrics, part);
-    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), id, std::as_bytes(std::span{&own, 1}),
-                                        std::as_writable_bytes(std::span{all}), ctx.exchange_options()));
+  static result<parallel::row_holders> told_samples(auto& ctx, std::uint64_t own, std::uint64_t part,
+                                                    const parallel::row_holders* among) {
+    parallel::row_holders told{.members = std::vector<net::peer_index>(ctx.peers()), .shares = {}};
+    std::iota(told.members.begin(), told.members.end(), net::peer_index{0});
+    if (among != nullptr) told.members = among->members;
+    std::vector<std::uint64_t> all(told.members.size(), 1);  // who rests has trained on none
+    if (all.size() > 1) {
+      collective::group_view those{ctx.transport(), told.members};
+      const auto id = ctx.exchange_id(collective::channels::metrics, part);
+      CAUSEWAY_TRY(collective::all_gather(those, id, std::as_bytes(std::span{&own, 1}),
+                                          std::as_writable_bytes(std::span{all}), ctx.exchange_options()));
+    }
     const double sum = std::accumulate(all.begin(), all.end(), 0.0);
     if (sum == 0) return fail(errc::invalid_argument, "rows", "none of them is of any samples");
-    parallel::row_holders told{.members = std::vector<net::peer_index>(all.size()), .shares = {}};
-    std::iota(told.members.begin(), told.members.end(), net::peer_index{0});
     for (const std::uint64_t samples : all) told.shares.push_back(static_cast<double>(samples) / sum);
     return told;
   }
@@ -40996,6 +41011,7 @@ shared_state shared_state_of(Context& ctx, Comm& comm) {
   state.own = parts.own_parts();
   state.round_samples = ctx.contribution().round_samples();
   state.by_pace = ctx.contribution().by_pace();
+  state.round_seconds = ctx.contribution().round_seconds();
   state.stage_sums = ctx.stages().most_asked();
   if constexpr (Comm::traits.replays) {
     if (comm.replays()) {
@@ -41300,8 +41316,8 @@ class training_context {
                     const parallel::row_holders* among = nullptr, const std::vector<index_range>* where = nullptr) {
     return mean_.mean(*this, attendance_, codec, data, part, among, where);
   }
-  /// All peers of an exchange, by the samples that they say are behind their rows, `own` here: 8 bytes to each.
-  auto told_samples(std::uint64_t own, std::uint64_t part) { return mean_.told_samples(*this, own, part); }
+  /// All peers of an exchange, or those `in` it, by the samples that they say are behind rows, `own` here: 8 bytes to each.
+  auto told_samples(std::uint64_t own, std::uint64_t part, auto* in) { return mean_.told_samples(*this, own, part, in); }
 
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
   result<void> average_with(net::peer_index other, std::span<float> data) {

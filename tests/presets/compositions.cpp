@@ -41,6 +41,7 @@
 
 #include "support/catch.hpp"
 #include "support/elastic_presets.hpp"
+#include "support/test_source.hpp"
 #include "support/written_page.hpp"
 
 using namespace causeway;
@@ -232,7 +233,7 @@ std::string in_parts(bool gradients, bool unless_repeated = false) {
 std::string page() {
   std::ostringstream out;
   out << introduction << count("tested") << " of " << std::size(communication) * std::size(places)
-      << " are tested so. The [rules](rules.md) that refuse the others state mathematics, or what is not built (C6).\n\n| |";
+      << " are tested so. The [rules](rules.md) that refuse the others state mathematics, or a gap (C6).\n\n| |";
   for (const place& where : places) out << ' ' << where.name << " |";
   out << "\n|---|";
   for (std::size_t i = 0; i < std::size(places); ++i) out << "---|";
@@ -260,12 +261,6 @@ std::string page() {
       << in_parts(true) << " (not with `redundant_forward`: " << in_parts(true, true)
       << ").\nLocal steps: " << in_parts(false) << ".\n";
   return out.str();
-}
-
-std::string test_source(const std::string& subject, const char* of) {
-  const auto tests = std::filesystem::path{__FILE__}.parent_path().parent_path();
-  std::ifstream source{tests / "parallel/elastic" / (subject + of)};
-  return {std::istreambuf_iterator<char>{source}, {}};
 }
 
 /// What `r` makes of a cluster, and of what is left of it without any one peer, or two: whether all of these layouts have
@@ -317,10 +312,10 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
   CHECK(says_what_it_does(neighbour_init{}));
   CHECK(says_what_it_does(swapped_neighbours{}));
   std::string tests[3];
-  for (const auto* of : {"recovery.cpp", "subspace.cpp", "swapped.cpp"}) tests[0] += test_source("elastic_", of);
-  tests[1] = test_source("elastic_gradient_", "recoveries.cpp") + test_source("segment_", "world.hpp");
-  for (const auto* of : {"recoveries.cpp", "apart.cpp"}) tests[2] += test_source("local_pipeline_", of);
-  for (std::size_t c : {1U, 2U}) tests[c] += test_source("local_pipeline_", "world.hpp");
+  for (const auto* of : {"recovery.cpp", "subspace.cpp", "swapped.cpp"}) tests[0] += support::test_source("elastic_", of);
+  tests[1] = support::test_source("elastic_gradient_", "recoveries.cpp") + support::test_source("segment_", "world.hpp");
+  for (const auto* of : {"recoveries.cpp", "apart.cpp"}) tests[2] += support::test_source("local_pipeline_", of);
+  for (std::size_t c : {1U, 2U}) tests[c] += support::test_source("local_pipeline_", "world.hpp");
   for (const recovery_row& r : recoveries) {
     INFO(r.name);
     CHECK(r.verdicts[0] == std::string_view{"yes"});
@@ -335,10 +330,12 @@ TEST_CASE("compositions: recoveries say whether pipelines are cut alike, and the
 }
 
 TEST_CASE("compositions: presets whose rows can be in parts are tested where pipelines are cut apart", "[presets][fast]") {
-  std::string tests[] = {test_source("local_pipeline_", "apart.cpp"), test_source("whole_", "rounds.hpp")};
-  for (const auto* of : {"apart_policies.cpp", "apart_speed.cpp", "apart_paths.cpp"})
-    tests[0] += test_source("local_pipeline_", of);
-  for (const auto* of : {"segments.cpp", "ahead.cpp"}) tests[1] += test_source("elastic_gradient_", of);
+  std::string tests[] = {
+      support::test_source("movement_", "policies.hpp") + support::test_source("clock_", "of_replicas.hpp"),
+      support::test_source("whole_", "rounds.hpp")};
+  for (const auto* of : {"apart.cpp", "apart_policies.cpp", "apart_speed.cpp", "apart_paths.cpp"})
+    tests[0] += support::test_source("local_pipeline_", of);
+  for (const auto* of : {"segments.cpp", "ahead.cpp"}) tests[1] += support::test_source("elastic_gradient_", of);
   for (const preset& p : communication) {
     INFO(p.name);
     const auto at = tests[p.traits.exchanges_gradients].find("presets::" + std::string{p.name} + "_options");

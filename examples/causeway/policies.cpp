@@ -127,7 +127,8 @@ bool exchanges_gradients(const settings& s) {
 
 bool shares_no_table(const settings& s) {
   const bool flushes = is_elastic_pipeline(s) && !is_async_pipeline(s);
-  const bool in_a_row = flushes && find_policy(s.comm.policy) != nullptr && traits_of(s).rows_in_parts;
+  const bool has_rows = flushes && find_policy(s.comm.policy) != nullptr && traits_of(s).rows_in_parts;
+  const bool in_a_row = has_rows && !traits_of(s).trains_paths;  // a path's saved blocks are read without a tied table
   return (steps_alone(s) && !in_a_row) || (is_swarm(s) && exchanges_gradients(s));
 }
 

@@ -291,7 +291,7 @@ class Stages(Elastic):
         self.alone_learn_whoever_is_killed("--comm.policy", "dlion", "--comm.local_steps", "6")
 
     def test_pipelines_meet_by_the_clock_whoever_is_killed(self):
-        clock = ["--comm.policy", "a_edit", "--comm.seconds", "0.1", "--comm.fewest_steps", "8"]
+        clock = ["--comm.policy", "a_edit", "--comm.seconds", "0.001", "--comm.fewest_steps", "8"]
         for by in [clock, ["--parallel.policy", "async_pipeline", *clock]]:
             with self.subTest(by):
                 self.alone_learn_whoever_is_killed(*by, "--run.fresh", "true", fails="committed:2@2")

@@ -100,8 +100,7 @@ class every_seconds {
   /// Whether this share of T had passed after this peer's last step.
   [[nodiscard]] bool has_passed(double share) const noexcept { return seconds(passed_) >= share * options_.seconds; }
 
-  // ---- where peers come and go, but for pipelines
-  // ------------------------------------------------------------------------------------------
+  // ---- where peers come and go, but for pipelines ----------------------------------------------------------------------
 
   /// Time counts from now on: after an exchange, whoever made it.
   void begin_anew(auto& ctx) {
